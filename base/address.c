@@ -1,4 +1,4 @@
-/* Invariant: a host has a colon only where brackets say so. */
+/* Invariant: only a host in brackets has a colon. */
 #include "base/address.h"
 
 #include <stdlib.h>

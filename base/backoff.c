@@ -1,4 +1,4 @@
-/* Invariant: the state of the random numbers is never 0, from which there is no way out. */
+/* Invariant: the state of the random numbers is never 0, because 0 would only produce 0. */
 #include "base/backoff.h"
 
 #include <stddef.h>

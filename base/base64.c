@@ -1,4 +1,4 @@
-/* Bits are shifted through one word, six at a time on the side of the text. */
+/* Bits are shifted through one word, six at a time for the text. */
 #include "base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -22,7 +22,7 @@ void base64_encode(const uint8_t *bytes, size_t len, char *text)
     }
 }
 
-/* -1: not of either alphabet. */
+/* The value of a character; -1: it is in neither alphabet. */
 static int digit(char c)
 {
     if (c >= 'A' && c <= 'Z')

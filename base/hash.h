@@ -7,7 +7,7 @@
 
 #define HASH_START UINT64_C(14695981039346656037)
 
-/* Of what `hash` is of (HASH_START: nothing), and these bytes behind it. */
+/* Extends `hash` (HASH_START: of no bytes) by these bytes. */
 static inline uint64_t hash_more(uint64_t hash, const void *bytes, size_t len)
 {
     const unsigned char *byte = bytes;
@@ -17,7 +17,7 @@ static inline uint64_t hash_more(uint64_t hash, const void *bytes, size_t len)
     return hash;
 }
 
-/* Its low bits as good as its high ones. */
+/* Folds the high bits into the low ones, so that the low bits are as good. */
 static inline uint64_t hash_folded(uint64_t hash)
 {
     return hash ^ (hash >> 32);

@@ -35,7 +35,7 @@ static void put(struct heap *heap, const struct heap_entry *entry, size_t place)
     entry->timer->place = place;
 }
 
-/* Finds the place of an entry for which `place` is free. */
+/* Puts an entry into the free `place`, and moves it to its proper place. */
 static void settle(struct heap *heap, struct heap_entry entry, size_t place)
 {
     while (place > 1 && heap->timers[place / 2].at_ns > entry.at_ns) {

@@ -1,5 +1,5 @@
 /* Timers of one thread, the earliest first: a binary heap, so that thousands of calls
- * share one timer of the system. A timer is embedded in what it belongs to. */
+ * share one timer of the system. A timer is a member of the object that it belongs to. */
 #ifndef LOCKSTOCK_BASE_HEAP_H
 #define LOCKSTOCK_BASE_HEAP_H
 
@@ -13,23 +13,23 @@ struct timer {
     void (*due)(struct timer *timer); /* for heap_run */
 };
 
-/* Zero at first. */
+/* Must be zero at first. */
 struct heap {
     struct heap_entry {
-        uint64_t at_ns; /* the timer's: comparing does not touch what timers belong to */
+        uint64_t at_ns; /* a copy of the timer's, so that comparing does not read the timers */
         struct timer *timer;
     } * timers; /* timers[1] is the earliest; timers[0] is not used */
     size_t n, room;
 };
 
-/* Makes room for that many timers, so that setting them cannot fail; never for fewer than
- * before. False, and nothing is changed, when out of memory. */
+/* Makes room for that many timers, so that setting them cannot fail; never shrinks. Returns false and changes nothing
+ * when out of memory. */
 bool heap_reserve(struct heap *heap, size_t timers);
 
-/* Forgets the timers. */
+/* Frees the heap and clears all timers. */
 void heap_free(struct heap *heap);
 
-/* Sets a timer, for which there is room, or moves one that is set. */
+/* Sets a timer, for which there must be room, or moves one that is set. */
 void heap_set(struct heap *heap, struct timer *timer, uint64_t at_ns);
 
 /* Does nothing to a timer that is not set. */

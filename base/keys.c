@@ -29,7 +29,7 @@ static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
     if (*key == '\0' || *key == '#' || *key == ';')
         return true;
     if (*key == '[' || !value) {
-        take(arg, number, NULL, *key == '[' ? "this file has no sections" : "is not `key = value`");
+        take(arg, number, NULL, *key == '[' ? "sections are not supported in this file" : "must be `key = value`");
         return false;
     }
     *value++ = '\0';

@@ -1,5 +1,5 @@
-/* Invariant: `left_out` counts what was refused since the last line that was allowed. Called
- * by who logs what peers cause. */
+/* Invariant: `left_out` counts what was refused since the last line that was allowed. Called by modules that log events
+ * that peers can cause. */
 #include "base/log_rate.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Invariant: an entry in a set has a member. The name stands behind the entry. */
+/* Invariant: an entry in a set has at least one member. The name is stored behind the entry. */
 #include "base/named.h"
 
 #include <search.h>

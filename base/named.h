@@ -9,17 +9,17 @@ typedef struct named_entry {
     const char *name;
 } named_entry;
 
-/* tsearch's, by name; NULL at first. */
+/* A tsearch(3) tree by name; NULL at first. */
 typedef void *named_set;
 
-/* The entry of that name with one member more. A new one has `size` bytes, all zero behind its named_entry, and one
- * member. NULL when out of memory. */
+/* Adds a member to the entry of that name and returns it. A new entry has `size` bytes, all zero behind its
+ * named_entry, and one member. NULL when out of memory. */
 void *named_enter(named_set *all, const char *name, size_t size);
 
-/* How many members the entry of that name has; 0 without it. */
+/* How many members the entry of that name has; 0 when there is no entry. */
 size_t named_members(const named_set *all, const char *name);
 
-/* One member less; without members the entry is freed. Takes NULL. */
+/* Removes a member; without members the entry is freed. Takes NULL. */
 void named_leave(named_set *all, void *entry);
 
 #endif

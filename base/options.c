@@ -147,7 +147,7 @@ bool argument_is(const argument *arg, const char *name)
 
 /* ---- environment and file ------------------------------------------------------------ */
 
-/* LOCKSTOCK_TLS_KEY of tls-key. */
+/* Writes LOCKSTOCK_TLS_KEY for tls-key. */
 static void variable_of(const option *o, char variable[SIMILAR_BYTES])
 {
     snprintf(variable, SIMILAR_BYTES, PREFIX "%s", o->name);

@@ -20,14 +20,14 @@ typedef enum option_type {
     OPTION_CHOICE,   /* const char *: one of the words with which help begins, up to a colon */
     OPTION_LIST,     /* stored by the program */
     OPTION_SECONDS,  /* double, above 0, at most max */
-    OPTION_RATE      /* the same; may end with "x" */
+    OPTION_RATE      /* as OPTION_SECONDS; may end with "x" */
 } option_type;
 
 typedef struct option {
     const char *name; /* without dashes */
     option_type type;
     size_t offset;    /* of the member that it sets */
-    const char *form; /* what --help calls its value: "TIME"; NULL for a bool */
+    const char *form; /* the name of its value in --help: "TIME"; NULL for a bool */
     const char *help;
     const char *initial; /* its default as text; NULL: none */
     int64_t min, max;

@@ -1,11 +1,11 @@
-/* Invariant: `ns` is of calls that left a queue which was never empty meanwhile. Called by
+/* Invariant: `ns` is measured only while the queue is never empty. Called by
  * server/calls/callers.c and client/call/channel.c. */
 #include "base/pace.h"
 
 enum {
-    WINDOW_NS = 20 * 1000000, /* the shortest time, */
-    WINDOW_CALLS = 32,        /* and the fewest calls, over which it is measured */
-    OLD_PART = 3,             /* of four, that the windows before have in what is known */
+    WINDOW_NS = 20 * 1000000, /* the shortest time */
+    WINDOW_CALLS = 32,        /* the fewest calls over which the pace is measured */
+    OLD_PART = 3,             /* of four: the weight of earlier windows */
 };
 
 void pace_begin(pace *p, uint64_t now_ns)

@@ -1,4 +1,4 @@
-/* A text as a string of JSON. Pure; thread-safe. */
+/* Writes a text as a JSON string. Pure; thread-safe. */
 #ifndef LOCKSTOCK_BASE_QUOTE_JSON_H
 #define LOCKSTOCK_BASE_QUOTE_JSON_H
 

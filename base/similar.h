@@ -1,4 +1,4 @@
-/* Finds the word that a misspelt word may stand for, for messages with "did you mean". */
+/* Finds the known word that is most similar to a misspelt one, for messages with "did you mean". */
 #ifndef LOCKSTOCK_BASE_SIMILAR_H
 #define LOCKSTOCK_BASE_SIMILAR_H
 

@@ -1,4 +1,4 @@
-/* Other threads may hold any lock at the fork, so the child only makes system calls. */
+/* Other threads may hold any lock at the fork, so the child makes only system calls. */
 #include "base/spawn.h"
 
 #include <errno.h>

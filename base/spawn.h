@@ -12,7 +12,7 @@ typedef struct spawn_options {
     const char *const *variables; /* "NAME=value", added to the environment; ends with NULL; NULL: none */
     int input, output, errors;    /* descriptors, SPAWN_INHERIT, or SPAWN_NULL for /dev/null */
     int death_signal;             /* the program receives it when the thread that called spawn ends; 0: none */
-    bool own_group;               /* the program leads a process group of its own */
+    bool own_group;               /* the program leads its own process group */
     const char *name;             /* of this program, for the message below */
 } spawn_options;
 

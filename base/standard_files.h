@@ -1,8 +1,8 @@
 #ifndef LOCKSTOCK_BASE_STANDARD_FILES_H
 #define LOCKSTOCK_BASE_STANDARD_FILES_H
 
-/* Takes those of the descriptors 0, 1 and 2 that are closed, first of all: what is opened later, a connection say,
- * would be read and written as standard input, output or errors. To write there fails, as it did. */
+/* Opens those of the descriptors 0, 1 and 2 that are closed; call it first. Otherwise a descriptor that is opened
+ * later, such as a connection, would be used as standard input, output or errors. Writing there still fails. */
 void standard_files_hold(void);
 
 #endif

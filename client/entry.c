@@ -1,5 +1,5 @@
-/* An entry: Enter, Renew after a long wait, then Leave. Invariant: what may have been taken and is not returned is given
- * back by a Leave with the entry's token, which also keeps a late copy of the Enter out. */
+/* An entry: Enter, Renew after a long wait, then Leave. Invariant: whatever may have been taken without being returned
+ * to the caller is given back by a Leave with the entry's token, which also keeps out a late copy of the Enter. */
 #include <lockstock/entry.h>
 
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 #include "client/call/channel.h"
 #include "client/lease/hold.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 struct lks_entry {
     struct grant grant;         /* first */
-    lks_enter_request *request; /* constant: as it is sent */
-    lks_enter_response *answer; /* the chain's; NULL: none */
+    lks_enter_request *request; /* constant, as sent */
+    lks_enter_response *answer; /* set by the chain; NULL: none */
     lks_enter_outcome outcome;
     lks_error error;
     lks_entered *entered; /* NULL = a thread waits */
     lks_left *left;
     void *arg;
-    lks_leave_request *end; /* the caller's, with the parts; NULL before it leaves */
+    lks_leave_request *end; /* a copy of the caller's; NULL before lks_leave */
     lks_leave_outcome left_as;
 };
 
@@ -122,7 +122,7 @@ static lks_leave_request leave_request(const lks_entry *entry)
     return request;
 }
 
-/* Limits, and stock that is sold at once, stay as they are. */
+/* Whether a Leave can give something back: limits, and stock that is sold at once, stay as they are. */
 static bool can_give_back(const lks_entry *entry)
 {
     return has_lease(entry->request) || has_hold(entry->request);
@@ -165,8 +165,8 @@ static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *r
     settle(of(grant));
 }
 
-/* It is not entered, but may be, also after the refusal of a later try. A refusal is reported once a server has
- * answered the Leave. */
+/* Gives back an entry that was not returned to the caller but may have been entered, also when a later try was refused.
+ * A refusal is reported once a server has answered the Leave. */
 static void give_back(lks_entry *entry)
 {
     const lks_call_options options = {.timeout_ms = grant_timeout_ms(&entry->grant, LEASE_REFUSED_MS), .insist = true};
@@ -200,7 +200,7 @@ static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage
     lose(entry);
     if (code != LKS_OK) {
         entry->error = *error;
-        entry->error.applied = LKS_APPLIED_MAYBE; /* it was entered */
+        entry->error.applied = LKS_APPLIED_MAYBE; /* the Enter was applied */
     }
     give_back(entry);
 }
@@ -231,7 +231,7 @@ static void take_outcome(lks_entry *entry)
     case LKS_ENTER_OUTCOME_ENTERED:
         entry->error = (lks_error){.code = LKS_OK};
         if (entry->request->locks && entry->answer->n_fences != entry->request->locks->n_targets)
-            fail_unexpected(entry, "an answer without a fence");
+            fail_unexpected(entry, "the answer has no fence");
         break;
     case LKS_ENTER_OUTCOME_REPLAY:
         entry->error = (lks_error){.code = LKS_OK};
@@ -240,7 +240,7 @@ static void take_outcome(lks_entry *entry)
         break;
     case LKS_ENTER_OUTCOME_IN_PROGRESS:
         refuse(entry, LKS_ABORTED, LKS_REASON_BUSY,
-               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
+               "another attempt has not ended: it is running, or its process is gone and its lease has not expired");
         break;
     case LKS_ENTER_OUTCOME_MISMATCH:
         refuse(entry, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, "the key was used for another request");
@@ -261,7 +261,7 @@ static void take_outcome(lks_entry *entry)
         lose(entry);
         break;
     default:
-        fail_unexpected(entry, "an answer of an unknown kind");
+        fail_unexpected(entry, "the answer has an unknown outcome");
     }
 }
 
@@ -287,11 +287,12 @@ static void answered(struct grant *grant, lks_code code, const ProtobufCMessage 
         settle(entry);
 }
 
-/* A cancel does not end an Enter with an attempt: a server that lets it wait would begin the attempt of a caller that is
- * gone. */
+/* A cancel does not end an Enter with an attempt: otherwise a server that lets it wait would begin an attempt for a
+ * caller that is gone. */
 static lks_code ask(lks_entry *entry, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = grant_asking_ms(&entry->grant, (uint32_t)entry->request->wait_ms)};
+    const lks_call_options options = {.timeout_ms =
+                                          grant_first_timeout_ms(&entry->grant, (uint32_t)entry->request->wait_ms)};
 
     entry->grant.sent_ns = clock_now_ns();
     return grant_start(&entry->grant, entry->request->once ? GRANT_CONTINUES : GRANT_TAKES, &lks_guard_enter_method,
@@ -428,7 +429,7 @@ void lks_entry_free(lks_entry *entry)
 
 static void leave_later(const lks_entry *entry)
 {
-    const lks_call_options options = {.timeout_ms = grant_patience_ms(&entry->grant, LEASE_BACKGROUND_MS),
+    const lks_call_options options = {.timeout_ms = grant_end_timeout_ms(&entry->grant, LEASE_BACKGROUND_MS),
                                       .insist = true};
 
     lks_guard_leave_start(entry->grant.lease.channel, entry->end, &options, NULL, NULL, NULL, NULL);
@@ -444,12 +445,12 @@ static void left(struct grant *grant, lks_code code, const ProtobufCMessage *mes
         entry->error = (lks_error){.code = LKS_OK};
     else if (entry->left_as == LKS_LEAVE_OUTCOME_SUPERSEDED)
         lks_error_set_reason(&entry->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                             "another attempt took over: this one's result is not stored");
+                             "another attempt took over; the result of this one is not stored");
     else if (entry->left_as == LKS_LEAVE_OUTCOME_HOLD_ENDED)
         lks_error_set_reason(&entry->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                             "the hold has ended: nothing is stored, and nothing given back");
+                             "the hold has ended; nothing was stored or given back");
     else if (code == LKS_OK)
-        lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+        lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
     else if (entry->grant.until_ns != CLOCK_NEVER)
         leave_later(entry);
     if (entry->left)
@@ -472,7 +473,8 @@ static lks_code keep_end(lks_entry *entry, const lks_leave_request *end, lks_err
     request.detail = end->detail;
     if (end->body.len > LKS_ONCE_BODY_MAX || !channel_has_room(channel, &request.base))
         return lks_error_set_reason(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
-                                    "body: longer than %d bytes, or than a message of the channel", LKS_ONCE_BODY_MAX);
+                                    "body: must not be longer than %d bytes, or than a message of the channel",
+                                    LKS_ONCE_BODY_MAX);
     free_message(entry->end);
     entry->end = copy_of(&request.base);
     return entry->end ? LKS_OK : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -480,7 +482,7 @@ static lks_code keep_end(lks_entry *entry, const lks_leave_request *end, lks_err
 
 static void send_leave(lks_entry *entry, uint32_t timeout_ms)
 {
-    const lks_call_options options = {.timeout_ms = grant_ending_ms(&entry->grant, timeout_ms), .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_begin_end(&entry->grant, timeout_ms), .insist = true};
     const lks_error none = {.code = LKS_OK};
     lks_leave_response response = LKS_LEAVE_RESPONSE_INIT;
 

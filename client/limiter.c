@@ -1,5 +1,5 @@
-/* lks_limiter: Check, and a clock to wait by. Invariant: a limiter is constant but for
- * `stopped`; an allow sends one Check, a wait one for each time that a server named. */
+/* lks_limiter: Check, and waits between Checks. Invariant: a limiter is constant except for `stopped`. An allow sends
+ * one Check; a wait sends another Check at each time that a server named. */
 #include <lockstock/limiter.h>
 
 #include <pthread.h>
@@ -10,12 +10,13 @@
 #include <lockstock/rpc/options.h>
 #include <lockstock/v1/ratelimit.lks_client.h>
 
-#include "rpc/away.h"
+#include "rpc/transient.h"
 #include "base/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
 
-/* As it is sent, but for the key of a call. It points to the others and to texts behind the limiter. */
+/* The rule as it is sent, except for the key of a call. It points to the other members and to texts behind the
+ * limiter. */
 struct rule {
     lks_rule rule;
     bool has_key;
@@ -36,7 +37,7 @@ struct lks_limiter {
     bool stopped; /* under the lock */
 };
 
-/* ---- made and freed --------------------------------------------------------------- */
+/* ---- making and freeing --------------------------------------------------------------- */
 
 void lks_limiter_free(lks_limiter *limiter)
 {
@@ -58,7 +59,8 @@ static lks_code check_options(const lks_limiter_options *options, lks_error *err
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.rules: must be 1 to %d",
                              LKS_LIMITER_RULES_MAX);
     if (options->n_rules > 1 && !has_text(options->group))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.group: several rules need one");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options.group: must be given with several rules");
     for (size_t i = 0; i < options->n_rules; i++)
         if (has_text(options->rules[i].policy) == !!options->rules[i].limit)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -129,7 +131,7 @@ lks_code lks_limiter_new_sized(lks_channel *channel, const lks_limiter_options *
 
 /* ---- one question ------------------------------------------------------------------ */
 
-/* -1 is never. */
+/* A rule's retry_after_ms as a number in which -1 (never) is the largest. */
 static uint64_t wait_of(const lks_rule_result *result)
 {
     return (uint64_t)result->retry_after_ms;
@@ -153,7 +155,7 @@ static lks_code take_answer(const lks_limiter *limiter, const lks_check_response
 
     if (response->n_rules != limiter->n_rules || response->outcome < LKS_CHECK_OUTCOME_ALLOWED ||
         response->outcome > LKS_CHECK_OUTCOME_BANNED)
-        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
     for (size_t i = 1; i < response->n_rules; i++)
         if (decides(response->rules[i], response->rules[rule]))
             rule = i;
@@ -197,7 +199,7 @@ static lks_call_options ask(const lks_limiter *limiter, const char *key, int64_t
     return (lks_call_options){.timeout_ms = limiter->timeout_ms};
 }
 
-/* Fills in the decision and, unless a server was asked in vain, leaves the error as it is. */
+/* Fills in the decision. Changes the error only when the answer cannot be used. */
 static bool decide(const lks_limiter *limiter, lks_code code, const lks_check_response *response,
                    lks_limiter_decision *decision, lks_error *error)
 {
@@ -205,7 +207,7 @@ static bool decide(const lks_limiter *limiter, lks_code code, const lks_check_re
         code = take_answer(limiter, response, decision, error);
     if (code == LKS_OK)
         return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
-    decision->unchecked = limiter->fail_open && error_is_away(error);
+    decision->unchecked = limiter->fail_open && error_is_transient(error);
     return decision->unchecked;
 }
 
@@ -283,13 +285,13 @@ static bool sleep_until(lks_limiter *limiter, uint64_t at_ns)
 static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint64_t until_ns,
                        lks_limiter_decision *decision, lks_error *error)
 {
-    uint64_t at_ns = 0; /* sleeps for no time first, which looks for a stop */
+    uint64_t at_ns = 0; /* the first sleep is empty, and checks for a stop */
 
     while (sleep_until(limiter, at_ns)) {
         if (allow(limiter, key, cost, decision, error))
             return true;
         uint64_t now = clock_now_ns();
-        /* An answer without a time is no reason to ask again. */
+        /* Without a time in the answer, it does not ask again. */
         if (error->code != LKS_OK || decision->retry_after_ms <= 0 || now >= until_ns ||
             (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)
             return false;
@@ -330,7 +332,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
 
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "only what a limiter that is `remembered` allowed can be refunded");
+                             "only a decision that allows, of a limiter that is `remembered`, can be refunded");
     request.group = limiter->group ? limiter->group : limiter->rules[0].has_key ? limiter->rules[0].rule.key : key;
     request.request_id = decision->request_id;
     lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);

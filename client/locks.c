@@ -1,5 +1,5 @@
 /* lks_mutex, lks_rwlock and lks_semaphore: each is a struct lock, and an lks_permit is an lks_hold. A mutex is a
- * read-write lock that is only written. */
+ * read-write lock that is only locked for writing. */
 #include <lockstock/mutex.h>
 #include <lockstock/rwlock.h>
 #include <lockstock/semaphore.h>

@@ -1,6 +1,6 @@
 /* lks_once: Begin, Extend after a long wait, then Complete or Fail. Invariant: an attempt runs only after an EXECUTE
- * whose lease is known to run, and until its Complete or Fail; an attempt that may have begun and is not run is given
- * back. */
+ * whose lease is known to be valid, and until its Complete or Fail. An attempt that may have begun and is not run is
+ * given back. */
 #include <lockstock/once.h>
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void fail_unexpected(lks_once_attempt *attempt, const char *text)
     lks_error_set(&attempt->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
 }
 
-/* The caller gets the outcome, the result and the error. */
+/* Reports the outcome, the result and the error to the caller. */
 static void report(lks_once_attempt *attempt)
 {
     lks_once_result *found = attempt->found;
@@ -100,7 +100,8 @@ static lks_fail_request fail_request(const lks_once_attempt *attempt)
     return request;
 }
 
-/* So that the next attempt runs. Where it cannot be sent, the attempt ends with its lease. */
+/* Fails the attempt in the background, so that the next one runs. If that cannot be sent, the attempt ends with its
+ * lease. */
 static void fail_later(const lks_once_attempt *attempt)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
@@ -133,7 +134,7 @@ static void found_begun(struct grant *grant, lks_code code, const ProtobufCMessa
     fail_later(of(grant));
 }
 
-/* After a Begin that may have begun an attempt: the answer to the same Begin has its fence, which the Fail needs. */
+/* Gives back an attempt that may have begun: repeats the Begin, whose answer has the fence that the Fail needs. */
 static void give_back(lks_once_attempt *attempt)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
@@ -172,7 +173,7 @@ static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage
         give_back(attempt);
     } else if (((const lks_extend_response *)response)->outcome != LKS_EXTEND_OUTCOME_EXTENDED) {
         refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
-               "another attempt took over before this one was known to have begun");
+               "another attempt took over before the start of this one was confirmed");
     }
     settle(attempt);
 }
@@ -210,7 +211,7 @@ static void take_answer(lks_once_attempt *attempt, const lks_begin_response *res
         break;
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
         refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
-               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
+               "another attempt has not ended: it is running, or its process is gone and its lease has not expired");
         attempt->error.retry_after_ms = lease_retry_ms(response->retry_after_ms);
         break;
     case LKS_BEGIN_OUTCOME_MISMATCH:
@@ -218,7 +219,7 @@ static void take_answer(lks_once_attempt *attempt, const lks_begin_response *res
                "the key was used for another request");
         break;
     default:
-        fail_unexpected(attempt, "an answer of an unknown kind");
+        fail_unexpected(attempt, "the answer has an unknown outcome");
     }
 }
 
@@ -239,11 +240,12 @@ static void begun(struct grant *grant, lks_code code, const ProtobufCMessage *re
     settle(attempt);
 }
 
-/* A cancel does not end the Begin: a server that lets it wait would begin the attempt of a caller that is gone. */
+/* A cancel does not end the Begin: otherwise a server that lets it wait would begin an attempt for a caller that is
+ * gone. */
 static lks_code begin(lks_once_attempt *attempt, lks_error *error)
 {
     lks_begin_request request = begin_request(attempt);
-    const lks_call_options options = {.timeout_ms = grant_asking_ms(&attempt->grant, attempt->wait_ms)};
+    const lks_call_options options = {.timeout_ms = grant_first_timeout_ms(&attempt->grant, attempt->wait_ms)};
 
     request.wait_ms = attempt->wait_ms;
     attempt->grant.sent_ns = clock_now_ns();
@@ -360,11 +362,11 @@ static void got(struct grant *grant, lks_code code, const ProtobufCMessage *mess
     if (code == LKS_OK && response->record)
         attempt->found = once_result_new(response->record->result, true);
     lks_error_set_reason(&attempt->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                         "another attempt took over: this one's result is not stored");
+                         "another attempt took over; the result of this one is not stored");
     end(attempt, LKS_ONCE_SUPERSEDED);
 }
 
-/* The caller gets the result of the attempt that took over, if it has ended. */
+/* Gets the result of the attempt that took over, if it has ended, for the caller. */
 static void supersede(lks_once_attempt *attempt)
 {
     const lks_call_options options = {.timeout_ms = grant_timeout_ms(&attempt->grant, 0)};
@@ -378,7 +380,7 @@ static void supersede(lks_once_attempt *attempt)
 /* Continues in the background after the caller's timeout. */
 static void complete_later(const lks_once_attempt *attempt)
 {
-    const lks_call_options options = {.timeout_ms = grant_patience_ms(&attempt->grant, LEASE_BACKGROUND_MS),
+    const lks_call_options options = {.timeout_ms = grant_end_timeout_ms(&attempt->grant, LEASE_BACKGROUND_MS),
                                       .insist = true};
     const lks_complete_request request = once_complete_request(attempt);
 
@@ -404,7 +406,7 @@ static void completed(struct grant *grant, lks_code code, const ProtobufCMessage
     if (code != LKS_OK && had_less_time(attempt))
         complete_later(attempt);
     else if (code == LKS_OK && outcome != LKS_COMPLETE_OUTCOME_STORED)
-        fail_unexpected(attempt, "an answer of an unknown kind");
+        fail_unexpected(attempt, "the answer has an unknown outcome");
     attempt->found = once_result_new(&attempt->result, false);
     end(attempt, outcome == LKS_COMPLETE_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL);
 }
@@ -424,21 +426,21 @@ static void failed(struct grant *grant, lks_code code, const ProtobufCMessage *m
     if (code != LKS_OK && had_less_time(attempt))
         fail_later(attempt);
     else if (code == LKS_OK && !stored)
-        fail_unexpected(attempt, "an answer of an unknown kind");
+        fail_unexpected(attempt, "the answer has an unknown outcome");
     if (attempt->verdict == LKS_ONCE_GIVE_UP) {
         attempt->found = once_failure_new(attempt->detail);
         end(attempt, stored ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL);
         return;
     }
     if (stored)
-        lks_error_set(&attempt->error, LKS_ABORTED, LKS_APPLIED_YES, "it failed for now: %s",
+        lks_error_set(&attempt->error, LKS_ABORTED, LKS_APPLIED_YES, "the attempt failed for now: %s",
                       attempt->detail ? attempt->detail : "");
     end(attempt, LKS_ONCE_RETRYABLE);
 }
 
 static void end_attempt(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms)
 {
-    const lks_call_options options = {.timeout_ms = grant_ending_ms(&attempt->grant, timeout_ms), .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_begin_end(&attempt->grant, timeout_ms), .insist = true};
     const lks_complete_request complete = once_complete_request(attempt);
 
     attempt->verdict = verdict;

@@ -1,5 +1,5 @@
-/* An attempt of lks_once: its lease, and the result in the making. once.c begins and ends it, once_result.c is what its
- * function sees. */
+/* An attempt of lks_once: its lease and its result. once.c begins and ends it; once_result.c has the functions that set
+ * the result. */
 #ifndef LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 #define LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 
@@ -19,24 +19,24 @@ struct lks_once_attempt {
     lks_once_done *done; /* NULL = a thread waits */
     void *arg;
 
-    /* The chain's; while the function runs it does not change. */
+    /* Set by the chain; constant while the function runs. */
     int64_t number;
     uint64_t fence;
     lks_once_outcome outcome;
-    lks_once_result *found; /* for the caller */
+    lks_once_result *found; /* the result for the caller */
     lks_error error;
 
-    /* The function's. */
+    /* Set by the function. */
     lks_stored_result result;
     lks_result_header headers[LKS_ONCE_HEADERS_MAX], *header_list[LKS_ONCE_HEADERS_MAX];
     char *detail; /* NULL = none */
     lks_once_verdict verdict;
 };
 
-/* Frees what the function gave to it. */
+/* Frees the result that the function set. */
 void once_forget_result(lks_once_attempt *attempt);
 
-/* What stores its result; points into the attempt. */
+/* The request that stores its result; points into the attempt. */
 lks_complete_request once_complete_request(const lks_once_attempt *attempt);
 
 /* A copy for the caller; NULL when out of memory, or stored is NULL. */

@@ -1,5 +1,5 @@
-/* The result of an attempt: what its function says of it, and copies for callers. Invariant: what a setter was given is
- * copied whole or not at all. */
+/* The result of an attempt: the setters for its function, and copies for callers. Invariant: a setter copies its
+ * argument whole or not at all. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,9 +12,9 @@
 enum { HEADER_KEY_MAX = 128, HEADER_VALUE_MAX = 4096 };
 
 static const char reserved[] = "lockstock-";
-static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
+static char failure_key[] = "lockstock-failure"; /* the header by which a server marks the result of a Fail FINAL */
 
-/* Its texts are the attempt's own. */
+/* Frees the texts of a header, which belong to the attempt. */
 static void header_free(lks_result_header *header)
 {
     free((char *)header->key);
@@ -43,8 +43,8 @@ lks_complete_request once_complete_request(const lks_once_attempt *attempt)
     return request;
 }
 
-/* Whether its result can be sent. What cannot be stored must be refused before the
- * function returns: afterwards it would be run again. */
+/* Whether the result can be sent. A result that cannot be stored must be refused before the function returns; otherwise
+ * the function would be run again. */
 static bool can_be_sent(const lks_once_attempt *attempt)
 {
     const lks_complete_request request = once_complete_request(attempt);

@@ -1,6 +1,6 @@
 /* lks_reservation: Reserve, ExtendHold for one that was reserved before, then Confirm or Cancel. Invariant: an order
- * that may be reserved and is not owned by a caller any more is cancelled, in the background if need be, unless it may
- * be sold. */
+ * that may be reserved and that no caller owns any more is cancelled, in the background if necessary, unless it may be
+ * sold. */
 #include <lockstock/reservation.h>
 
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 #include "base/clock.h"
 #include "client/lease/grant.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000 };
 
 struct lks_reservation {
     struct grant grant;           /* first */
-    const char *group, *order_id; /* constant, behind it */
-    bool over;                    /* confirmed, perhaps confirmed, or cancelled: it is not cancelled at the end */
-    lks_error error;              /* of the operation under way, or of the last */
+    const char *group, *order_id; /* constant; stored behind the struct */
+    bool over;       /* confirmed, perhaps confirmed, or cancelled: lks_reservation_free does not cancel it */
+    lks_error error; /* of the operation under way, or of the last one */
 
     /* Of the Reserve. */
     bool replayed;
@@ -44,7 +44,7 @@ static lks_reservation *of(struct grant *grant)
 
 static void fail_unexpected(lks_error *error)
 {
-    lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+    lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
 }
 
 /* ---- the lease of the hold ----------------------------------------------------------- */
@@ -102,7 +102,7 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
     return request;
 }
 
-/* Where it cannot be started the hold ends by itself. */
+/* Cancels in the background. If that cannot be started, the hold ends by itself. */
 static void cancel_later(const lks_reservation *reservation)
 {
     const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
@@ -189,7 +189,7 @@ void lks_reservation_cleanup(lks_reservation **reservation)
 
 /* ---- reserving ----------------------------------------------------------------------- */
 
-/* The caller gets the outcome. What is not reserved is over; if the caller gave up, so is what is. */
+/* Reports the outcome. An order that is not reserved, or whose caller gave up, is over. */
 static void settle(lks_reservation *reservation)
 {
     bool reserved = reservation->outcome == LKS_RESERVE_OUTCOME_RESERVED;
@@ -223,8 +223,8 @@ static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *r
     settle(reservation);
 }
 
-/* What may be reserved, also after the refusal of a later try, is cancelled. A refusal is reported once a server has
- * answered that. */
+/* Cancels an order that may be reserved but is not returned to the caller, also when a later try was refused. A refusal
+ * is reported once a server has answered the Cancel. */
 static void cancel_unreturned(lks_reservation *reservation)
 {
     const lks_call_options options = {.timeout_ms = LEASE_REFUSED_MS, .insist = true};
@@ -250,8 +250,8 @@ static void on_extended(struct grant *grant, lks_code code, const ProtobufCMessa
     settle(reservation);
 }
 
-/* A replay says what is left of an earlier hold, counted from when the server answers. Counted from when the Reserve
- * was sent, that may seem to be over, so the hold is extended at once. */
+/* Extends the hold of a replay at once: a replay has the rest of an earlier hold, counted from when the server answers.
+ * Counted from when the Reserve was sent, that rest may already be over. */
 static void extend_now(lks_reservation *reservation)
 {
     const lks_call_options options = {.timeout_ms = lease_call_ms((uint64_t)reservation->left_ms * CLOCK_NS_PER_MS),
@@ -263,7 +263,7 @@ static void extend_now(lks_reservation *reservation)
                on_extended);
 }
 
-/* "sold out" and, of the first line that is in the way, how much there is. */
+/* Sets *error to, for example, "sold out", with the available quantity of the first line that cannot be reserved. */
 static void refuse(const lks_reserve_response *response, const char *what, lks_error *error)
 {
     if (response->n_lines == 0)
@@ -277,7 +277,7 @@ static void take_answer(lks_reservation *reservation, const lks_reserve_response
 {
     static const char *const refusals[] = {
         [LKS_RESERVE_OUTCOME_SOLD_OUT] = "sold out",
-        [LKS_RESERVE_OUTCOME_BUYER_LIMIT] = "more than one buyer may have",
+        [LKS_RESERVE_OUTCOME_BUYER_LIMIT] = "over the limit of the buyer",
         [LKS_RESERVE_OUTCOME_NOT_OPEN] = "not on sale yet",
         [LKS_RESERVE_OUTCOME_CLOSED] = "not on sale any more",
         [LKS_RESERVE_OUTCOME_UNKNOWN_SKU] = "no such item",
@@ -333,7 +333,7 @@ static lks_code reserve(lks_reservation *reservation, const lks_reservation_orde
         request.buyer_id = order->buyer_id;
     request.n_lines = order->n_lines;
     request.lines = list;
-    request.fresh = !order->order_id; /* nobody else can know it */
+    request.fresh = !order->order_id; /* no other process can know the id */
     request.hold_ms = reservation->grant.lease.lease_ms;
     reservation->grant.sent_ns = clock_now_ns();
     return grant_start(&reservation->grant, GRANT_TAKES, &lks_stock_reserve_method, &request.base, NULL, on_reserved,
@@ -354,7 +354,8 @@ static lks_code read_order(lks_reservation_order *order, const lks_reservation_o
         if (!order->lines[i].sku)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines[%zu].sku: must be given", i);
     if (!has_group && order->n_lines > 1)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.group: several lines need one");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "order.group: must be given with several lines");
     return LKS_OK;
 }
 

@@ -1,5 +1,4 @@
-// The dialog before anything is written: what will happen, the name to be typed, a reason, and the same call as a
-// command.
+// The dialog before anything is changed: what will happen, the name to type, a reason, and the same call as a command.
 import { asCommand, asCurl, call } from './api.js'
 import { code, field, h, setText } from './dom.js'
 import { notice } from './live.js'

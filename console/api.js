@@ -1,9 +1,9 @@
-// Calls of the public API, in JSON over the Connect protocol, with the visitor's own token. The token is kept in memory
-// only: a reload forgets it.
+// Calls the public API in JSON over the Connect protocol, with the visitor's token. The token is kept only in memory: a
+// reload forgets it.
 let token = ''
 let namespace = ''
 
-// Tells 'caller' when the visitor signed in or out, and 'connection' when `answers` changed.
+// Dispatches 'caller' when the visitor signed in or out, and 'connection' when `answers` changed.
 export const events = new EventTarget()
 
 // Whether the server answered the last request.
@@ -18,8 +18,8 @@ export class CallError extends Error {
 
 // Throws a CallError when a header cannot hold the text.
 export function setCaller(newToken, newNamespace) {
-  if (!/^[\x21-\x7e]*$/.test(newToken)) throw new CallError('invalid_argument', 'token: a token has no spaces and only ASCII')
-  if (!/^[\x20-\x7e]*$/.test(newNamespace)) throw new CallError('invalid_argument', 'namespace: the page can send ASCII only')
+  if (!/^[\x21-\x7e]*$/.test(newToken)) throw new CallError('invalid_argument', 'token: must be ASCII without spaces')
+  if (!/^[\x20-\x7e]*$/.test(newNamespace)) throw new CallError('invalid_argument', 'namespace: must be ASCII')
   token = newToken
   namespace = newNamespace
   events.dispatchEvent(new Event('caller'))
@@ -71,7 +71,7 @@ function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-// The same call as a command of a shell: of curl, and of the command line. Neither contains the token.
+// The same call as a shell command: with curl, and with lockstock. Neither contains the token.
 export function asCurl(method, request) {
   const fields = [
     token && '-H "Authorization: Bearer $TOKEN"',

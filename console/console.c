@@ -3,17 +3,17 @@
 
 #include "standard/reflection.h"
 
-/* The page runs nothing but its own files and sends nothing to other sites; no other site can show it in a frame. */
+/* The page runs only its own files and sends nothing to other sites, and no other site can show it in a frame. */
 static const http_page_field fields[] = {
     {"content-security-policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
      "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"},
     {"referrer-policy", "no-referrer"},
-    {"location", "/console/"}, /* of `moved` alone */
+    {"location", "/console/"}, /* used only by `moved` */
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-/* The form for any method is made of the descriptors. */
+/* The page makes the form for any method from the descriptors. */
 static const console_file contract = {"/console/contract.binpb", "application/octet-stream", contract_files,
                                       &contract_files_len};
 

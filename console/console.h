@@ -1,11 +1,11 @@
 /* The console: a page for people at /console/, whose files are part of lockstockd. The files call the public API with
- * the visitor's own token; what they may see and do is decided where calls are. */
+ * the visitor's own token; the server checks the rights of each call. */
 #ifndef LOCKSTOCK_CONSOLE_CONSOLE_H
 #define LOCKSTOCK_CONSOLE_CONSOLE_H
 
 #include "net/http/page.h"
 
-enum { CONSOLE_PAGES_MAX = 32, CONSOLE_OTHER_PAGES = 2 /* that no file is */ };
+enum { CONSOLE_PAGES_MAX = 32, CONSOLE_OTHER_PAGES = 2 /* pages that are not files */ };
 
 typedef struct console_file {
     const char *path, *type;

@@ -10,7 +10,7 @@ export function h(tag, properties = {}, ...children) {
   return element
 }
 
-// Sets the text of an element, and leaves it alone when it is the same: screen readers tell what changed.
+// Sets the text of an element unless it is the same, because screen readers announce changes.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text
 }
@@ -40,8 +40,8 @@ export function sparkline(label, length = 60) {
   }
 }
 
-// Parts of a whole, { kind, value }, side by side in the colours of console.css. One background: what is drawn beside
-// what moves does not move the layout. `element`: the bar that there is already.
+// Parts of a whole, { kind, value }, side by side in the colours of console.css. A single background, so that changes
+// do not move the layout. `element`: the existing bar.
 export function bar(label, parts, element) {
   const drawn = element ?? h('div', { class: 'bar', role: 'img' })
   const whole = parts.reduce((sum, part) => sum + Math.max(part.value, 0), 0)
@@ -56,8 +56,8 @@ export function bar(label, parts, element) {
   return drawn
 }
 
-// A table that keeps the row of each key, so that the focus stays and nothing jumps. columns: { title, kind, cell(row) }
-// where a cell is text or an element; key(row) is text. Returns { element, update(rows) }.
+// A table that keeps the row of each key, so that the focus stays and nothing jumps. columns: { title, kind, cell(row)
+// } where a cell is text or an element; key(row) is text. Returns { element, update(rows) }.
 export function table(caption, columns, key, empty) {
   const body = h('tbody')
   const none = h('p', { class: 'empty', hidden: true }, empty)
@@ -100,14 +100,14 @@ export function table(caption, columns, key, empty) {
   }
 }
 
-// A link whose address may change. `element`: the one that there is already.
+// A link whose address may change. `element`: the existing link.
 export function link(text, screen, parameters, element) {
   const a = element ?? h('a', {}, text)
   a.href = `#/${screen}?${new URLSearchParams(parameters)}`
   return a
 }
 
-// A text for a shell, or an answer, as it is.
+// A text for a shell, or an answer, verbatim.
 export function code(label) {
   return h('pre', { class: 'command', tabindex: 0, role: 'group', 'aria-label': label })
 }
@@ -133,7 +133,7 @@ export function number(value) {
   return Number(value ?? 0).toLocaleString('en', { maximumFractionDigits: 1 })
 }
 
-// Milliseconds, in the unit that people use.
+// Milliseconds in a readable unit.
 export function time(ms) {
   const n = Number(ms ?? 0)
   if (n < 1000) return `${Math.round(n)} ms`
@@ -159,7 +159,7 @@ export function word(value, prefix) {
   return (value ?? '').replace(prefix, '').toLowerCase().replaceAll('_', ' ')
 }
 
-// Keeps what a screen shows in the address, without opening the screen anew.
+// Keeps the parameters of a screen in the address, without reopening the screen.
 export function remember(screen, parameters) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString()
   history.replaceState(null, '', `#/${screen}${query && `?${query}`}`)

@@ -1,4 +1,4 @@
-// One idempotency key: how far its work is, and what is stored of its result. The result itself is not shown.
+// One idempotency key: the state of its work, and the size of its stored result. The result itself is not shown.
 import { call } from './api.js'
 import { facts, field, h, number, bytes, remember, time, word } from './dom.js'
 import { live, notice } from './live.js'

@@ -1,7 +1,7 @@
-// The counts of one item by its ledger alone, to be compared with what the server says.
+// Counts one item by its ledger alone, to compare the counts with those of the server.
 import { clock } from './dom.js'
 
-const PATIENCE_MS = 5000 // the ledger gets the entries of holds that are over a little later
+const PATIENCE_MS = 5000 // the ledger gets the entries of holds that ended a little later
 
 // What an entry of quantity q adds to available, reserved and sold (stock.proto, LedgerKind).
 const EFFECTS = {
@@ -28,7 +28,7 @@ export class Account {
     Object.assign(this, { after, caughtUp: false, trimmed: false, entries: 0, initial: 0, adjusted: 0, oversold: 0, counts: [0, 0, 0], proof: '', expected: undefined })
   }
 
-  // Takes an answer of ReadLedger. Returns the entries of this item.
+  // Adds an answer of ReadLedger. Returns the entries of this item.
   read(answer) {
     if (answer.outcome === 'READ_LEDGER_OUTCOME_TRIMMED') {
       this.begin('')
@@ -64,8 +64,8 @@ export class Account {
     this.compare()
   }
 
-  // The item as the server says it is. It was so after some entry: after the last one that was read, or after one of
-  // those that come. In a group in buckets it may never have been so while it was sold: then a later one is compared.
+  // Takes the item as the server reports it: its state after the last entry that was read, or after a later one. In a
+  // group in buckets the item may never have been in that state while it was sold; then a later report is compared.
   expect(item) {
     const counts = ['available', 'reserved', 'sold'].map((name) => Number(item[name] ?? 0))
     const moved = this.expected?.counts.some((n, i) => n !== counts[i])
@@ -83,7 +83,7 @@ export class Account {
     return Boolean(this.expected) && this.caughtUp && Date.now() - this.expected.at > PATIENCE_MS
   }
 
-  // The last comparison found the ledger and the server alike.
+  // Whether the ledger and the server agreed in the last comparison.
   get proved() {
     return this.proof !== '' && !this.isLate
   }

@@ -1,4 +1,4 @@
-// The stored policies, those that only watch beside those that refuse; and what one key has left, without a cost.
+// The stored policies, including shadow policies, and what one key has left, without charging it.
 import { call } from './api.js'
 import { confirmCall } from './action.js'
 import { facts, field, h, number, table, time, word } from './dom.js'

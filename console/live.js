@@ -1,4 +1,4 @@
-// Repeats a question while the page is visible, and never before the last answer is there: an open page must cost the
+// Repeats a request while the page is visible, never before the last answer arrived, so that an open page costs the
 // server little.
 import { h, setText } from './dom.js'
 
@@ -21,7 +21,7 @@ function visible(signal) {
   })
 }
 
-// What a refusal means to the visitor.
+// Explains a refusal to the visitor.
 export function explain(error) {
   if (error.code === 'unauthenticated') return 'The server does not know this caller. Sign in with a token.'
   if (error.code === 'permission_denied') return `The server refused: ${error.message}. "Who am I" lists the rights of this principal.`
@@ -29,7 +29,7 @@ export function explain(error) {
   return error.code === 'unreachable' ? `This server does not answer.${unsure}` : `${error.code}: ${error.message}.${unsure}`
 }
 
-// Where a screen says what is wrong. Returns { element, show(error or undefined) }.
+// The place of a screen's error. Returns { element, show(error or undefined) }.
 export function notice() {
   const element = h('p', { class: 'notice', role: 'alert', hidden: true })
   return {
@@ -41,7 +41,7 @@ export function notice() {
   }
 }
 
-// Runs ask(signal) again and again until stop(). ask may return for how many milliseconds its answer is good enough.
+// Runs ask(signal) repeatedly until stop(). ask may return for how many milliseconds its answer may be shown.
 // Returns { again, stop }; again() asks now.
 export function live(at, ask) {
   let end
@@ -53,8 +53,8 @@ export function live(at, ask) {
       return Math.max(EVERY_MS, goodMs ?? 0)
     } catch (error) {
       if (signal.aborted) return 0
-      at.show(error.code === 'unreachable' ? undefined : error) // the frame tells that
-      // Each wrong token counts against this address: with another token the screen is opened anew.
+      at.show(error.code === 'unreachable' ? undefined : error) // the frame shows that
+      // Each wrong token counts against this address. With another token the screen is opened again.
       if (error.code === 'unauthenticated') return Infinity
       return error.code === 'unreachable' ? EVERY_MS : REFUSED_MS
     }

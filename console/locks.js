@@ -1,4 +1,4 @@
-// Locks by prefix, a page at a time; of one lock its holders, and who waits in which order.
+// Locks by prefix, one page at a time; for one lock, its holders, and its waiters in their order.
 import { call } from './api.js'
 import { confirmCall } from './action.js'
 import { facts, h, number, setText, table, time, word } from './dom.js'
@@ -7,7 +7,7 @@ import { openSearch } from './search.js'
 
 export const title = 'Locks'
 
-// A lease as a bar that is full at the longest that it showed.
+// A lease as a bar that is full at the longest time it showed.
 function lease(ms, element) {
   const cell = element ?? h('div', { class: 'lease' }, h('span'), h('meter', { min: 0, 'aria-label': 'lease left' }))
   const [text, meter] = cell.children

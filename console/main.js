@@ -1,4 +1,5 @@
-// The frame: screens by the part of the address after #, who is signed in, and whether the server answers.
+// The frame: selects the screen by the part of the address after #, and shows who is signed in and whether the server
+// answers.
 import { answers, call, events, getCaller, setCaller } from './api.js'
 import { openDialog } from './action.js'
 import { field, h, setText } from './dom.js'

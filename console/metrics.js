@@ -11,7 +11,7 @@ export function parse(text) {
   return samples
 }
 
-// What two readings tell. The first reading has no rates.
+// The rates between two readings. The first reading has no rates.
 export class Readings {
   async read(signal) {
     const samples = parse(await readText('/metrics', signal))
@@ -26,13 +26,13 @@ export class Readings {
     return this.samples.filter((s) => s.name === name && Object.entries(wanted).every(([key, value]) => s.labels[key] === value))
   }
 
-  // The sum; undefined where there is none.
+  // The sum; undefined if there is no sample.
   sum(name, wanted) {
     const found = this.each(name, wanted)
     return found.length > 0 ? found.reduce((sum, s) => sum + s.value, 0) : undefined
   }
 
-  // How much they grew, each second. A counter that is lower than before began anew with the server.
+  // Their growth per second. A counter that is lower than before restarted with the server.
   rate(name, wanted) {
     const seconds = (this.now.at - this.before.at) / 1000
     if (!this.rates) return 0

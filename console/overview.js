@@ -1,4 +1,4 @@
-// What this server does now: is it ready, how many calls, how many are refused or wait, which methods.
+// The current state of this server: whether it is ready, how many calls run, wait or are refused, and of which methods.
 import { call } from './api.js'
 import { facts, h, number, setText, sparkline, table, time } from './dom.js'
 import { live, notice } from './live.js'

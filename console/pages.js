@@ -1,15 +1,16 @@
-// A list that the server gives in pages: only the one that is shown is asked for.
+// A list that the server returns in pages; only the page that is shown is requested.
 import { clock, h, setText } from './dom.js'
 
-// A page of the server may hold few rows, or none, and not be the last. Several make one of the screen.
+// A page of the server may have few rows, or none, without being the last. Several pages of the server make one page of
+// the screen.
 const ROWS = 50
 const SEARCH_MS = 1000 // how long to look for them
 const REQUEST_MS = 200 // on average a list makes at most five requests a second
-const REST = 30 // a search of t rests for 30 t: it makes the store look at many names
+const REST = 30 // after a search of t, pauses for 30 t: a search makes the store look at many names
 
-// ask(pageToken, signal) returns an answer with nextPageToken; rowsOf takes its rows; changed() runs when another page is
-// wanted; show(rows) gets those of the page that is shown. Returns { element, restart(), read(signal) }; read returns for
-// how many milliseconds they are good enough.
+// ask(pageToken, signal) returns an answer with nextPageToken; rowsOf takes its rows; changed() runs when another page
+// is wanted; show(rows) gets those of the page that is shown. Returns { element, restart(), read(signal) }; read
+// returns for how many milliseconds they may be shown.
 export function pages(ask, rowsOf, changed, show) {
   const tokens = [''] // of the pages up to the one that is shown
   let following = ''

@@ -1,12 +1,12 @@
-// A screen that lists what begins with a prefix, a page at a time, beside the one that was chosen.
+// A screen that lists names with a prefix, one page at a time, next to the chosen one.
 import { call } from './api.js'
 import { field, h, link, remember, table } from './dom.js'
 import { live, notice } from './live.js'
 import { pages } from './pages.js'
 
 // key: the field that names a row in its group ('sku'), also in the address. method: answers with `rows` ('items').
-// columns: of the table, after the name. details({ group, [key] }) shows one; returns { element, stop }. Returns what
-// closes the screen.
+// columns: of the table, after the name. details({ group, [key] }) shows one; returns { element, stop }. Returns a
+// function that closes the screen.
 export function openSearch(main, parameters, { screen, caption, label, title, key, columns, empty, method, rows, details }) {
   const at = notice()
   const prefix = h('input', { type: 'search', value: parameters.get('prefix') ?? '', spellcheck: 'false', autocomplete: 'off' })

@@ -1,4 +1,4 @@
-// This server and its store: roles, replicas and how far they are behind, memory, disk, and why it is not ready.
+// This server and its store: roles, replicas and their lag, memory, disk, and why it is not ready.
 import { call } from './api.js'
 import { bytes, facts, h, number, table, time, word } from './dom.js'
 import { live, notice } from './live.js'

@@ -1,4 +1,5 @@
-// Items a page at a time, and the sale of one item, live: its counts, what the ledger says of them, the newest entries.
+// Items, one page at a time, and the live sale of one item: its counts, their comparison with the ledger, and the
+// newest entries.
 import { call } from './api.js'
 import { confirmCall } from './action.js'
 import { bar, clock, facts, h, number, setText, sparkline, table, time, word } from './dom.js'
@@ -19,7 +20,7 @@ function partsOf(item) {
   ]
 }
 
-// The sale of one item. The ledger answers when something happens, so an item that nobody buys costs nothing.
+// The sale of one item. The ledger answers only when something happens, so an item without sales costs nothing.
 function sale({ group, sku }) {
   const at = notice()
   const whole = bar(sku, [])

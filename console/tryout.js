@@ -1,5 +1,5 @@
-// Any method of the contract: a form of its request, the answer, and the same call in a shell. A call that may change
-// something is confirmed first.
+// Any method of the contract: a form for its request, the answer, and the same call in a shell. A call that may change
+// something must be confirmed first.
 import { asCommand, asCurl, call } from './api.js'
 import { confirmCall } from './action.js'
 import { readContract } from './descriptors.js'
@@ -24,7 +24,7 @@ async function getContract() {
   return contract
 }
 
-// A control of one value. Returns { element, value() }; value() is undefined where nothing was entered.
+// A control for one value. Returns { element, value() }; value() is undefined if nothing was entered.
 function single(f, title) {
   if (f.type === MESSAGE) {
     const inner = messageForm(contract.types.get(f.typeName))

@@ -1,4 +1,4 @@
-// Who the server takes the visitor for.
+// The principal of the visitor, as the server sees it.
 import { call } from './api.js'
 import { facts, table } from './dom.js'
 import { live, notice } from './live.js'

@@ -13,7 +13,7 @@ static bool prefix_is_reserved(const char *prefix, const char *package)
     return library && !ours;
 }
 
-/* The path is in comments and #include lines of the generated files, also of protoc-c. */
+/* The path is in comments and #include lines of the generated files, including those of protoc-c. */
 static void check_path(gen_model *model, const gen_file *file)
 {
     const char *path = file->proto->name;
@@ -47,13 +47,13 @@ static void file_names(gen_model *model, gen_file *file)
     if (*file->prefix == '\0') {
         model_error(model, path, "has neither a package nor (lockstock.rpc.v1.c_prefix): C names need one");
     } else if (!mangle_is_prefix(file->prefix)) {
-        model_error(model, path, "(lockstock.rpc.v1.c_prefix) is no C identifier that begins with a letter: \"%s\"",
+        model_error(model, path, "(lockstock.rpc.v1.c_prefix) is not a C identifier that begins with a letter: \"%s\"",
                     file->prefix);
     } else if (prefix_is_reserved(file->prefix, package)) {
-        model_error(model, path, "(lockstock.rpc.v1.c_prefix) \"%s\" is the library's own", file->prefix);
+        model_error(model, path, "(lockstock.rpc.v1.c_prefix) \"%s\" is reserved for the library", file->prefix);
     }
     if (options.pb_c_file)
-        model_error(model, path, "option (pb_c_file) changes the names that the generated code stands on");
+        model_error(model, path, "option (pb_c_file) changes names that the generated code uses");
 }
 
 void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGeneratorRequest *request)

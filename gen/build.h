@@ -1,4 +1,4 @@
-/* Builds the model: types of all files first, because the messages of a method may be in any file. */
+/* Builds the model. Types of all files come first, because the messages of a method may be in any file. */
 #ifndef LOCKSTOCK_GEN_BUILD_H
 #define LOCKSTOCK_GEN_BUILD_H
 

@@ -5,7 +5,7 @@
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
-/* Files that every host has. */
+/* Whether every host has the file. */
 static bool is_known(const char *name)
 {
     return strcmp(name, "google/protobuf/descriptor.proto") == 0 || strcmp(name, "lockstock/rpc/v1/options.proto") == 0;

@@ -1,11 +1,11 @@
-/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called with its own type, by a function
- * that casts. */
+/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A generated function casts a callback to its own type and
+ * calls it. */
 #include "emit.h"
 
 #include <string.h>
 
-/* What a parameter list has after the options: nothing for an inline function, which takes the size of the caller's
- * own struct. */
+/* The parameter after the options; an inline function does not have it, because it takes the size of the caller's
+ * struct. */
 #define SIZED "size_t options_bytes, "
 
 /* Writes the first parameters of both kinds of calls. Returns the indentation of the next line. */

@@ -132,7 +132,7 @@ static void emit_method(FILE *out, const gen_method *method)
     fputs("};\n", out);
 }
 
-static bool is_told(const gen_enum *type, size_t value)
+static bool is_reported(const gen_enum *type, size_t value)
 {
     for (size_t i = 0; i < value; i++)
         if (type->proto->value[i]->number == type->proto->value[value]->number)
@@ -140,12 +140,12 @@ static bool is_told(const gen_enum *type, size_t value)
     return false;
 }
 
-/* The first of several values with one number gives the name. */
+/* Of several values with the same number, the first gives the name. */
 static void emit_name(FILE *out, const gen_enum *type)
 {
     fprintf(out, "\nconst char *%s(%s value)\n{\n    switch ((int)value) {\n", type->name_name, type->name);
     for (size_t i = 0; i < type->n_values; i++)
-        if (!is_told(type, i))
+        if (!is_reported(type, i))
             fprintf(out, "    case %s:\n        return \"%s\";\n", type->values[i].pb_name, type->values[i].word);
     fputs("    default:\n        return \"UNKNOWN\";\n    }\n}\n", out);
 }

@@ -1,4 +1,4 @@
-/* Checks the guard of a method, so that an error is found here and not by the first call. */
+/* Checks the guard of a method, so that the generator finds errors, not the first call. */
 #include <string.h>
 
 #include "build.h"
@@ -22,7 +22,7 @@ enum {
     LOCKS_MAX = 16,
 };
 
-/* The guard that is checked. */
+/* The guard that is being checked. */
 typedef struct place {
     gen_model *model;
     const gen_method *method;
@@ -52,7 +52,7 @@ static void check_length(const place *at, const char *field, const char *text, s
         model_error(at->model, at->method->at, "guard.%s: must be %zu to %zu bytes long", field, min, max);
 }
 
-/* Returns whether the path can lead to several values. */
+/* Returns whether the path can give several values. */
 static bool check_path(const place *at, const char *field, const char *name)
 {
     gen_path path;
@@ -62,18 +62,18 @@ static bool check_path(const place *at, const char *field, const char *name)
     } else if (path.oneof) {
         model_error(at->model, at->method->at, "guard.%s \"%s\": %s is a member of a oneof", field, name, path.oneof);
     } else if (!paths_is_key(path.field)) {
-        model_error(at->model, at->method->at, "guard.%s \"%s\": %s.%s is no string, bytes, integer or enum", field,
+        model_error(at->model, at->method->at, "guard.%s \"%s\": %s.%s is not a string, bytes, integer or enum", field,
                     name, path.message->full_name, path.field->name);
     }
     return path.repeated;
 }
 
-/* Returns whether the paths can lead to several values. */
+/* Returns whether the paths can give several values. */
 static bool check_paths(const place *at, const char *field, size_t n, char *const *names)
 {
     bool several = n > 1;
     if (n == 0)
-        model_error(at->model, at->method->at, "guard.%s: names no field", field);
+        model_error(at->model, at->method->at, "guard.%s: must name a field", field);
     for (size_t i = 0; i < n; i++) {
         several |= check_path(at, field, names[i]);
         for (size_t j = 0; j < i; j++) {
@@ -139,7 +139,7 @@ static void check_outcome(place *at, gen_guard *made)
     made->mismatch = find_value(at, "idempotency.mismatch", mismatch);
     made->busy = find_value(at, "lock.busy", busy);
     if (*option->outcome != '\0' && *denied == '\0' && *in_progress == '\0' && *mismatch == '\0' && *busy == '\0')
-        model_error(at->model, at->method->at, "guard.outcome \"%s\": no refusal has a value of it", option->outcome);
+        model_error(at->model, at->method->at, "guard.outcome \"%s\": no guard names a value of it", option->outcome);
     if (*option->retry_after == '\0')
         return;
     if (*option->outcome == '\0') {
@@ -155,13 +155,13 @@ static void check_algorithm(const place *at, const Lockstock__Rpc__V1__RateLimit
     bool bucket = limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_TOKEN_BUCKET;
 
     if (*limit->policy != '\0' && limit->algorithm != 0)
-        model_error(at->model, at->method->at, "guard.rate_limit.algorithm: the policy says it");
+        model_error(at->model, at->method->at, "guard.rate_limit.algorithm: must not be set with a policy");
     if (*limit->policy == '\0' && limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_SLIDING_LOG)
         check_range(at, "rate_limit.limit", limit->limit, 1, LOG_LIMIT_MAX);
     if (bucket)
         check_range(at, "rate_limit.burst", limit->burst, 0, LIMIT_MAX);
     else if (limit->burst != 0)
-        model_error(at->model, at->method->at, "guard.rate_limit.burst: is of LIMIT_ALGORITHM_TOKEN_BUCKET only");
+        model_error(at->model, at->method->at, "guard.rate_limit.burst: only for LIMIT_ALGORITHM_TOKEN_BUCKET");
 }
 
 static void check_rate_limit(const place *at, const Lockstock__Rpc__V1__RateLimitGuard *limit)
@@ -173,19 +173,18 @@ static void check_rate_limit(const place *at, const Lockstock__Rpc__V1__RateLimi
         model_error(at->model, at->method->at, "guard.rate_limit.name: must have no colon");
     if (*limit->name == '\0' && strlen(at->method->path) > PREFIX_BYTES_MAX) {
         model_error(at->model, at->method->at,
-                    "guard.rate_limit.name: must be set, for the method's path has more than %d bytes",
+                    "guard.rate_limit.name: must be set, because the method's path has more than %d bytes",
                     PREFIX_BYTES_MAX);
     }
     check_algorithm(at, limit);
     check_length(at, "rate_limit.policy", limit->policy, 0, NAME_BYTES_MAX);
     if (*limit->policy == '\0' && limit->limit == 0 && limit->period_ms == 0) {
-        model_error(at->model, at->method->at, "guard.rate_limit: has neither limit and period_ms nor a policy");
+        model_error(at->model, at->method->at, "guard.rate_limit: must have limit and period_ms, or a policy");
     } else if (*limit->policy == '\0') {
         check_range(at, "rate_limit.limit", limit->limit, 1, LIMIT_MAX);
         check_range(at, "rate_limit.period_ms", limit->period_ms, 1, PERIOD_MS_MAX);
     } else if (limit->limit != 0 || limit->period_ms != 0) {
-        model_error(at->model, at->method->at,
-                    "guard.rate_limit.policy: stands for limit and period_ms, not with them");
+        model_error(at->model, at->method->at, "guard.rate_limit.policy: must not be set with limit and period_ms");
     }
 }
 
@@ -205,7 +204,7 @@ static void check_lock(const place *at, const Lockstock__Rpc__V1__LockGuard *loc
     if (lock->n_keys > LOCKS_MAX)
         model_error(at->model, at->method->at, "guard.lock.keys: names more than %d locks", LOCKS_MAX);
     if (several && *lock->group == '\0' && *at->option->group == '\0')
-        model_error(at->model, at->method->at, "guard.lock.group: must be set, for keys may name several locks");
+        model_error(at->model, at->method->at, "guard.lock.group: must be set, because keys may give several locks");
     check_length(at, "lock.prefix", lock->prefix, 0, PREFIX_BYTES_MAX);
     check_length(at, "lock.group", lock->group, 0, NAME_BYTES_MAX);
     check_range_or_0(at, "lock.lease_ms", lock->lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
@@ -223,7 +222,7 @@ void guards_build(gen_model *model, gen_method *method, const guard_option *opti
     };
     method->guard = made;
     if (!option->rate_limit && !option->idempotency && !option->lock)
-        model_error(model, method->at, "guard: has neither rate_limit, idempotency nor lock: it would do nothing");
+        model_error(model, method->at, "guard: must have rate_limit, idempotency or lock");
     check_length(&at, "group", option->group, 0, NAME_BYTES_MAX);
     if (option->rate_limit)
         check_rate_limit(&at, option->rate_limit);

@@ -46,7 +46,7 @@ static void name_field(naming *n, const char *type, const field_proto *field)
     const char *reserved = at ? strstr(at, none) : NULL;
 
     if (!reserved)
-        return; /* it is in another file */
+        return; /* the field is in another file */
     const char *literal = literal_of(n->pool, field->json_name);
     n->text = !literal ? NULL
                        : pool_format(n->pool, "%.*s0,(void *) %s,NULL%s", (int)(reserved - n->text), n->text, literal,

@@ -6,8 +6,8 @@
 
 #include "pool.h"
 
-/* Returns `text`, the .pb-c.c of a file of the request, in which the reserved2 of each field that has a json_name of its
- * own points to that name, where rpc/json/field.c reads it. NULL: out of memory. */
+/* Returns `text`, the .pb-c.c of a file of the request, in which the reserved2 of each field with its own json_name
+ * points to that name. rpc/json/field.c reads it. NULL: out of memory. */
 const char *json_names_add(gen_pool *pool, const Google__Protobuf__Compiler__CodeGeneratorRequest *request,
                            const char *text);
 

@@ -64,7 +64,7 @@ static void choose_parts(gen_model *model, const char *parameter, bool chosen[N_
             if (strlen(parts[i]->name) == len && memcmp(parts[i]->name, word, len) == 0)
                 chosen[i] = known = true;
         if (!known)
-            model_error(model, "--lockstock_opt", "\"%.*s\" is none of types, client, server", (int)len, word);
+            model_error(model, "--lockstock_opt", "\"%.*s\" must be types, client or server", (int)len, word);
         word = word[len] == ',' ? word + len + 1 : NULL;
     }
 }
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
     }
     gen_pool pool = {0};
     plugin_request *in = NULL;
-    const char *failure = read_request(&in) ? run(&pool, in) : "stdin is no CodeGeneratorRequest";
+    const char *failure = read_request(&in) ? run(&pool, in) : "stdin is not a CodeGeneratorRequest";
     if (failure)
         fprintf(stderr, "protoc-gen-lockstock: %s\n", failure);
     google__protobuf__compiler__code_generator_request__free_unpacked(in, NULL);

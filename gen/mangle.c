@@ -78,8 +78,8 @@ static const char *const keywords[] = {
     "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned",
     "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
 };
-/* Keywords to which it appends none; macros without parameters, of C's headers and of compilers; and types of
- * members, whose meaning a member of the same name would change in C++. */
+/* Keywords to which protoc-c does not append an underscore, macros without parameters of C's headers and compilers, and
+ * types of members, whose meaning a member of the same name would change in C++. */
 static const char *const left[] = {
     "alignas", "alignof", "char16_t", "char32_t", "char8_t", "co_await", "co_return", "co_yield", "concept",
     "consteval", "constexpr", "constinit", "decltype", "export", "noexcept", "nullptr", "requires", "restrict",

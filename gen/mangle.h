@@ -1,4 +1,4 @@
-/* Makes C names from names of a .proto: those of the table in gen/README.md, and those of protoc-c. Results are in
+/* Makes C names from names of a .proto: the names of the table in gen/README.md, and those of protoc-c. Results are in
  * the pool. */
 #ifndef LOCKSTOCK_GEN_MANGLE_H
 #define LOCKSTOCK_GEN_MANGLE_H

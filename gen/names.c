@@ -43,8 +43,9 @@ static int compare_clashes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Two elements often clash in several names. Only the first is reported. */
-static bool is_told(const clash *clashes, size_t n)
+/* Two elements often clash in several names. Whether an earlier clash of the two was reported: only the first one
+ * is. */
+static bool is_reported(const clash *clashes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(clashes[i].first->at, clashes[n].first->at) == 0 &&
@@ -69,7 +70,7 @@ void names_clashes(gen_names *names, gen_pool *pool, FILE *errors)
             fprintf(errors, "%s: its name in C, %s, is a word of C or C++\n", names->list[i].at, names->list[i].name);
     qsort(clashes, n, sizeof *clashes, compare_clashes);
     for (size_t i = 0; i < n; i++) {
-        if (!is_told(clashes, i)) {
+        if (!is_reported(clashes, i)) {
             fprintf(errors, "%s: its name in C, %s, is also that of %s\n", clashes[i].second->at,
                     clashes[i].second->name, clashes[i].first->at);
         }

@@ -1,4 +1,4 @@
-/* An extension may come as several entries, such as (guard).lock.a and (guard).lock.b. Their payloads are joined
+/* An extension may be given in several entries, such as (guard).lock.a and (guard).lock.b. Their payloads are joined
  * before they are decoded, which Protobuf defines as merging them. */
 #include "options.h"
 
@@ -90,7 +90,7 @@ static void *unpack(const ProtobufCMessageDescriptor *type, const bytes *payload
     return protobuf_c_message_unpack(type, &in_pool, payload->len, payload->data);
 }
 
-/* A type without fields: everything that is unpacked stays in the unknown fields. */
+/* A type without fields: unpacking keeps everything in the unknown fields. */
 static const ProtobufCMessageDescriptor no_fields = {
     .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
     .sizeof_message = sizeof(ProtobufCMessage),

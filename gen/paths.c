@@ -1,4 +1,4 @@
-/* A map is a repeated message with the fields key and value, as for the libraries. */
+/* As in the libraries, a map is a repeated message with the fields key and value. */
 #include "paths.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 
 typedef Google__Protobuf__FieldDescriptorProto gen_field;
 
-/* The end of a path, and what it passes. */
+/* The end of a path, and properties of the path. */
 typedef struct gen_path {
     const gen_message *message; /* the message of the last field */
     const gen_field *field;

@@ -51,7 +51,7 @@ static uint8_t *pack_for_child(gen_pool *pool, const plugin_request *request, si
     return bytes;
 }
 
-/* Uses files instead of pipes, so that no process waits for the other. */
+/* Uses files instead of pipes, so that the processes cannot block each other. */
 static bool run_child(FILE *in, FILE *out)
 {
     char name[] = "protoc-gen-c";
@@ -82,7 +82,7 @@ const char *protobuf_c_run(gen_pool *pool, const plugin_request *request, plugin
         goto cleanup;
     long size = ftell(out);
     rewind(out);
-    failure = "protoc-gen-c gave no CodeGeneratorResponse";
+    failure = "protoc-gen-c did not return a CodeGeneratorResponse";
     uint8_t *answer = pool_alloc(pool, size < 0 ? 0 : (size_t)size, 1);
     if (size < 0 || fread(answer, 1, (size_t)size, out) != (size_t)size)
         goto cleanup;

@@ -58,7 +58,7 @@ static void write_word(FILE *out, const char *word, size_t len, char before)
     else if (is_value && is(word, len, "nan"))
         fputs("__builtin_nanf(\"\")", out);
     else if (before == '-' && is(word, len, "9223372036854775808ll"))
-        fputs("9223372036854775807ll - 1", out); /* C has no such number that could be negated */
+        fputs("9223372036854775807ll - 1", out); /* C has no constant that could be negated to this number */
     else
         fprintf(out, "%.*s%s", (int)len, word, is_member(next) && mangle_is_left_by_protobuf_c(word, len) ? "_" : "");
 }

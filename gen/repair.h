@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 /* Writes `text`, a .pb-c.h or .pb-c.c, with
- * - an underscore behind members that are keywords, or macros of C's headers, and which it left
- *   (mangle_field has the same names);
- * - as many braces as there have to be in the initialiser of a union that begins with bytes;
- * - the defaults inf, nan and the smallest int64 in a form that is C;
+ * - an underscore after members that are keywords or macros of C's headers and that it left unchanged
+ *   (mangle_field gives the same names);
+ * - the right number of braces in the initialiser of a union that begins with bytes;
+ * - the defaults inf, nan and the smallest int64 in valid C;
  * - no trigraphs. */
 void repair_write(FILE *out, const char *text);
 

@@ -45,7 +45,7 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
                        const Lockstock__Rpc__V1__Undo *undo)
 {
     if (undo->n_fields == 0)
-        model_error(model, method->at, "undo \"%s\" has no fields: it would undo nothing", undo->method);
+        model_error(model, method->at, "undo \"%s\" must have fields", undo->method);
     for (size_t i = 0; i < undo->n_fields; i++) {
         const Lockstock__Rpc__V1__UndoField *made = undo->fields[i];
         const gen_field *field = paths_field(request, made->field);
@@ -57,14 +57,14 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
             model_error(model, method->at, "undo \"%s\": \"%s\" has no source", undo->method, made->field);
         for (size_t j = 0; j < made->n_from; j++) {
             if (!leads_to_text(model, method->request, made->from[j])) {
-                model_error(model, method->at, "undo \"%s\": \"%s\" leads to no string field of %s", undo->method,
+                model_error(model, method->at, "undo \"%s\": \"%s\" is not a string field of %s", undo->method,
                             made->from[j], method->request->full_name);
             }
         }
     }
 }
 
-/* The named method is of the same service, and may follow this one. */
+/* The named method must be of the same service, and may follow this one. */
 static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *proto,
                       const gen_service *service, gen_method *method, const Lockstock__Rpc__V1__Undo *undo, bool wanted)
 {
@@ -79,10 +79,10 @@ static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescripto
         return;
     }
     if (wanted)
-        model_error(model, method->at, "undo \"%s\" is no method of %s", undo->method, service->full_name);
+        model_error(model, method->at, "undo \"%s\" is not a method of %s", undo->method, service->full_name);
 }
 
-/* What clients of Connect know of a method: they may call it with GET. */
+/* Whether Connect clients may call the method with GET. */
 static bool has_no_side_effects(const Google__Protobuf__MethodOptions *options)
 {
     return options && options->has_idempotency_level &&
@@ -132,7 +132,7 @@ static gen_message *resolve(gen_model *model, const gen_method *method, const ch
     return message;
 }
 
-/* The last two are static functions in the .c files. */
+/* The last two names are static functions in the .c files. */
 static void define_method(gen_model *model, const gen_file *file, const gen_service *service, const gen_method *method)
 {
     static const char *const endings[] = {"",      "_sized",    "_method",  "_start", "_start_sized",

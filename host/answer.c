@@ -11,7 +11,7 @@ static bool is_text(const char *text)
     return !text || lks_rpc_utf8_valid(text, strlen(text));
 }
 
-/* The path of the first string that is not UTF-8; NULL: all are. */
+/* The first string field that is not UTF-8; NULL: all are. */
 static const char *find_bytes(const ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;

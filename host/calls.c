@@ -12,16 +12,16 @@
 #include "running.h"
 
 enum {
-    SMALL_SHARE = 32, /* calls that a connection may have, whatever the others have */
+    SMALL_SHARE = 32, /* calls that each connection may always have */
     RETRY_AFTER_MS = 100,
-    ARENAS_SPARE = 16, /* beside one a thread: of calls that are being answered */
+    ARENAS_SPARE = 16, /* in addition to one for each thread: for calls that are being answered */
     LINE_BYTES = 512,
-    CALL_BYTES = 4096, /* what an ordinary call takes: bounded by how many there may be */
+    CALL_BYTES = 4096, /* memory of an ordinary call: bounded by the limit of calls */
 };
 
-/* ---- for the other threads --------------------------------------------------------------- */
+/* ---- for other threads --------------------------------------------------------------- */
 
-/* Puts the caller into the round, or takes it out. */
+/* Puts the caller into the round, or removes it. */
 static void put_into_round(caller *c)
 {
     bool wanted = !TAILQ_EMPTY(&c->ready) || (!c->held && !TAILQ_EMPTY(&c->queued));
@@ -33,7 +33,7 @@ static void put_into_round(caller *c)
     c->in_round = wanted;
 }
 
-/* NULL: a call in that state is in no queue. */
+/* The queue of a call in that state; NULL: none. */
 static running_list *queue_of(const struct running *r)
 {
     return r->state == QUEUED ? &r->caller->queued : r->state == READY ? &r->caller->ready : NULL;
@@ -60,15 +60,16 @@ void move(struct running *r, state to)
         put_into_round(r->caller);
 }
 
-/* Why a call is stopped. */
-static void say_stopped(const struct running *r, lks_code code, lks_applied applied, lks_error *error)
+/* Sets the error of a stopped call. */
+static void set_stopped(const struct running *r, lks_code code, lks_applied applied, lks_error *error)
 {
     if (code == LKS_CANCELLED)
         lks_error_set(error, code, applied, "the caller is gone");
     else if (code == LKS_UNAVAILABLE)
         lks_error_set_reason(error, code, applied, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
     else if (r->is_capped)
-        lks_error_set(error, code, applied, "the server ends a call after %u ms", r->all->options.timeout_ms);
+        lks_error_set(error, code, applied, "the call took longer than the server's limit of %u ms",
+                      r->all->options.timeout_ms);
     else if (applied == LKS_APPLIED_NO)
         lks_error_set_reason(error, code, applied, LKS_REASON_DEADLINE_BEFORE_START,
                              "the deadline passed before the call ran");
@@ -78,10 +79,10 @@ static void say_stopped(const struct running *r, lks_code code, lks_applied appl
 
 void refuse_stopped(struct running *r)
 {
-    say_stopped(r, atomic_load(&r->stopped), LKS_APPLIED_NO, &r->error);
+    set_stopped(r, atomic_load(&r->stopped), LKS_APPLIED_NO, &r->error);
 }
 
-/* The loop has ended, and the call was its handler's. */
+/* Frees a call that its handler kept after the loop ended. */
 static void drop(struct running *r)
 {
     calls *all = r->all;
@@ -178,7 +179,7 @@ static void enqueue(struct running *r)
     calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
-    TAILQ_INSERT_TAIL(&r->caller->queued, r, in_queue); /* it is QUEUED from the beginning */
+    TAILQ_INSERT_TAIL(&r->caller->queued, r, in_queue); /* its state is initially QUEUED */
     put_into_round(r->caller);
     bool crowded = ++all->pool.n_queued > all->pool.n_idle;
     pthread_mutex_unlock(&all->lock);
@@ -187,9 +188,9 @@ static void enqueue(struct running *r)
         pool_watch(all);
 }
 
-/* Nobody wants the call run any more (CANCELLED), its time is over (DEADLINE_EXCEEDED), or the host closes
- * (UNAVAILABLE). True: it waited, and the caller of this ends it; else it ends by itself, with that code unless its
- * handler runs. *begun: whether it does. */
+/* Stops a call because its caller is gone (CANCELLED), its deadline has passed (DEADLINE_EXCEEDED), or the host closes
+ * (UNAVAILABLE). True: it was waiting, and the calling function must end it. Otherwise it ends by itself, with that
+ * code unless its handler runs. *begun: whether its handler runs. */
 static bool stop(struct running *r, lks_code code, bool *begun)
 {
     calls *all = r->all;
@@ -220,7 +221,7 @@ static serve_load *load_of(const lks_rpc_route *route)
     return target->load;
 }
 
-/* What its guards did. */
+/* The outcome of the call's guards. */
 static rpc_meter_count guarded(const struct running *r, const lks_error *error)
 {
     if (atomic_load(&r->begun))
@@ -228,7 +229,7 @@ static rpc_meter_count guarded(const struct running *r, const lks_error *error)
     return error->code == LKS_OK ? RPC_METER_ANSWERED : RPC_METER_REFUSED;
 }
 
-/* `done` may take or end other calls, so the caller must be pinned. */
+/* `done` may take or end other calls, so `caller` must be pinned. */
 static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error,
                    const lks_rpc_additions *added)
 {
@@ -250,7 +251,7 @@ static const char *line_of(const struct running *r, char line[LINE_BYTES])
     return line;
 }
 
-/* The call is over. */
+/* Ends a call that is OVER. */
 static void end(struct running *r)
 {
     char line[LINE_BYTES];
@@ -280,21 +281,21 @@ static void end(struct running *r)
     unpin(c);
 }
 
-/* The answer of a call that has not ended in time: its handler goes on, and what it answers is dropped. */
-static void answer_for(struct running *r, lks_code code, bool begun)
+/* Answers a call that has not ended in time. Its handler continues, and its answer is dropped. */
+static void answer_late(struct running *r, lks_code code, bool begun)
 {
     caller *c = r->caller;
     bool may_apply = begun && r->route->method->effect != LKS_RPC_EFFECT_READ;
     lks_error error;
 
     pthread_mutex_lock(&r->all->lock);
-    bool over = r->state == OVER; /* the answer is on its way */
+    bool over = r->state == OVER; /* its answer is on its way to the loop */
     pthread_mutex_unlock(&r->all->lock);
     if (over || r->answered)
         return;
-    say_stopped(r, code, may_apply ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO, &error);
+    set_stopped(r, code, may_apply ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO, &error);
     c->pins++;
-    answer(r, NULL, &error, NULL); /* the handler may still add something */
+    answer(r, NULL, &error, NULL); /* without additions, because the handler may still add some */
     unpin(c);
 }
 
@@ -306,7 +307,7 @@ static void on_deadline(struct timer *timer)
     if (stop(r, LKS_DEADLINE_EXCEEDED, &begun))
         end(r);
     else
-        answer_for(r, LKS_DEADLINE_EXCEEDED, begun);
+        answer_late(r, LKS_DEADLINE_EXCEEDED, begun);
 }
 
 /* Stops all calls of a caller. Puts those that the calling function must end into `to`. */
@@ -353,14 +354,14 @@ static void on_lost(caller *c)
 
 /* ---- a call arrives ----------------------------------------------------------------------- */
 
-/* First the size of a call's metadata, then where its next entry goes. */
+/* Copies metadata: first counts its size, then has the place of the next entry. */
 typedef struct metadata_copy {
     size_t n, bytes;
     lks_rpc_metadata *entries;
     char *text;
 } metadata_copy;
 
-static void measure(void *arg, const char *key, lks_rpc_slice value)
+static void measure_entry(void *arg, const char *key, lks_rpc_slice value)
 {
     metadata_copy *to = arg;
 
@@ -395,7 +396,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     uint32_t timeout_ms = is_capped ? all->options.timeout_ms : call->timeout_ms;
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
 
-    call->read_metadata(call->metadata, measure, &to);
+    call->read_metadata(call->metadata, measure_entry, &to);
     size_t own = (all->options.n_interceptors + 1) * sizeof(void *);
     size_t size =
         sizeof(struct running) + own + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
@@ -429,7 +430,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     return r;
 }
 
-/* Every connection may have SMALL_SHARE calls; beyond that no more than are left free. */
+/* Every connection may have SMALL_SHARE calls. Beyond that, it may have at most as many calls as are free. */
 static bool is_full(const caller *c)
 {
     const calls *all = c->all;
@@ -469,7 +470,7 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
                              "the server is shutting down");
     } else if (is_over_limit(load_of(route))) {
         lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                             "method: %u calls of %s are under way, no more run at once", load_of(route)->calls_max,
+                             "method: the limit of %u calls of %s is reached", load_of(route)->calls_max,
                              route->method->path);
         error.retry_after_ms = RETRY_AFTER_MS;
     } else if (is_full(call->caller)) {
@@ -544,7 +545,7 @@ static void on_wake(uv_async_t *wake)
         TAILQ_REMOVE(&finished, r, in_queue);
         end(r);
     }
-    deferred_look(all);
+    deferred_report(all);
     pool_watch(all);
 }
 
@@ -588,8 +589,8 @@ void calls_stop(calls *all)
     end_all(&stopped);
 }
 
-/* An answer may end connections and, with them, other calls. */
-void calls_answer_for(calls *all)
+/* Starts again after each answer, which may end connections and so other calls. */
+void calls_answer_rest(calls *all)
 {
     struct running *r;
     caller *c, *next;
@@ -597,15 +598,15 @@ void calls_answer_for(calls *all)
     for (c = TAILQ_FIRST(&all->callers); c; c = next) {
         c->pins++;
         TAILQ_FOREACH(r, &c->calls, in_caller)
-            answer_for(r, LKS_UNAVAILABLE, true);
+            answer_late(r, LKS_UNAVAILABLE, true);
         next = TAILQ_NEXT(c, next);
         unpin(c);
     }
 }
 
-/* Under lock: gives the calls of a caller that are not over to their handlers, and ends those that got no thread.
- * Returns how many were given. */
-static size_t let_go(caller *c)
+/* Under lock: hands over the calls of a caller that are not over to their handlers, and ends those that got no thread.
+ * Returns how many were handed over. */
+static size_t hand_over(caller *c)
 {
     struct running *r, *next;
     size_t n = 0;
@@ -634,10 +635,10 @@ size_t calls_close(calls *all)
     size_t n = 0;
     caller *c, *next;
 
-    deferred_look(all);
+    deferred_report(all);
     pthread_mutex_lock(&all->lock);
     TAILQ_FOREACH(c, &all->callers, next)
-        n += let_go(c);
+        n += hand_over(c);
     TAILQ_CONCAT(&finished, &all->finished, in_queue);
     all->ended = true;
     pthread_mutex_unlock(&all->lock);

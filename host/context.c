@@ -1,4 +1,4 @@
-/* What a handler knows of its call. */
+/* Functions for the context of a handler's call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ void lks_host_skip(lks_rpc_context *context)
     container_of(context, struct running, context)->skips = true;
 }
 
-/* ---- what a handler adds to its answer ------------------------------------------------------------ */
+/* ---- additions to the answer ---------------------------------------------------------------------- */
 
 static bool is_binary(const char *key)
 {
@@ -68,13 +68,14 @@ static lks_code no_memory(lks_error *error)
     return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-/* A new item of a list, with room for len bytes. `what`: for the error. */
+/* Adds an item with room for len bytes to a list. `what`: the name of the list in errors. */
 static lks_code add(lks_rpc_context *context, lks_rpc_list *to, const char *what, const char *key, size_t len,
                     char **value, lks_error *error)
 {
     if (to->n == LKS_HOST_ADDED_MAX || len > LKS_HOST_ADDED_BYTES_MAX)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "an answer has %d %s of %d bytes at most",
-                             LKS_HOST_ADDED_MAX, what, LKS_HOST_ADDED_BYTES_MAX);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                             "an answer may have at most %d %s of %d bytes each", LKS_HOST_ADDED_MAX, what,
+                             LKS_HOST_ADDED_BYTES_MAX);
     if (!to->items)
         to->items = lks_rpc_arena_alloc(context->arena, LKS_HOST_ADDED_MAX * sizeof *to->items);
     char *key_copy = lks_rpc_arena_copy(context->arena, key, strlen(key));
@@ -92,11 +93,12 @@ static lks_code add_metadata(lks_rpc_context *context, lks_rpc_list *to, const c
 
     lks_error_clear(error);
     if (!key || !is_key(key))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "key: must be of a-z, 0-9, '-', '_' and '.', and none of gRPC's and HTTP's own");
+        return lks_error_set(
+            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+            "key: must consist of a-z, 0-9, '-', '_' and '.', and must not be reserved by gRPC or HTTP");
     if (!is_binary(key) && !is_text(value, len))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "value: must be visible ASCII; a key that ends in -bin has any bytes");
+                             "value: must be visible ASCII, unless the key ends in -bin");
     lks_code code = add(context, to, what, key, len, &copy, error);
     if (code == LKS_OK && len > 0)
         memcpy(copy, value, len);
@@ -135,7 +137,7 @@ lks_code lks_host_set_text(lks_rpc_context *context, const char *text, lks_error
     if (!text || !lks_rpc_utf8_valid(text, strlen(text)))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "text: must be UTF-8");
     if (strlen(text) > LKS_HOST_TEXT_BYTES_MAX)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "the text of an error has %d bytes at most",
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "text: must have at most %d bytes",
                              LKS_HOST_TEXT_BYTES_MAX);
     char *copy = lks_rpc_arena_copy(context->arena, text, strlen(text));
     if (!copy)

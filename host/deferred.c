@@ -1,7 +1,7 @@
-/* Handlers and interceptors that continue after they returned, and how they learn that nobody waits for the answer.
- * Invariants: a step ends when its function has returned and, if it was deferred, lks_host_finish was called. An
- * lks_host_call is no address but a place in `deferred` and a number that each use of the place raises: so a handle that
- * is used after its step has ended is recognised, whatever became of the host. */
+/* Handlers and interceptors that continue after they returned, and their notification when no caller waits for the
+ * answer. Invariants: a step ends when its function has returned and, if it was deferred, lks_host_finish was called.
+ * An lks_host_call is not an address but an index into `deferred` and a number that increases with each use of that
+ * index. So a handle that is used after its step has ended is recognised, even if the host is gone. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@ static const uintptr_t PLACES_MAX = ((uintptr_t)1 << PLACE_BITS) - 1;
 
 typedef struct place {
     struct running *call; /* NULL: free */
-    uintptr_t use;        /* raised by each */
+    uintptr_t use;        /* increased by each use */
     size_t next_free;
 } place;
 
@@ -24,7 +24,7 @@ static struct {
     size_t n, first_free;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .n = 1};
 
-/* The call whose on_cancel this thread runs. */
+/* The call whose on_cancel this thread is running. */
 static _Thread_local const struct running *reporting;
 
 static struct running *of_context(const lks_rpc_context *context)
@@ -177,11 +177,11 @@ lks_code lks_host_finish(lks_host_call *call, lks_code code, const lks_error *er
     move(r, FINISHED);
     pthread_mutex_unlock(&all->lock);
     if (returned)
-        work_go_on(r);
+        work_continue(r);
     return LKS_OK;
 }
 
-/* ---- for its neighbours ------------------------------------------------------------------ */
+/* ---- for calls.c and work.c --------------------------------------------------------------- */
 
 bool deferred_returned(struct running *r, lks_code code)
 {
@@ -213,12 +213,12 @@ static void report(struct running *r)
     r->on_cancel(r->cancel_arg);
     reporting = NULL;
     pthread_mutex_lock(&all->lock);
-    if (r->watch == REPORTING) /* else a later step of the call has its own */
+    if (r->watch == REPORTING) /* otherwise it belongs to a later step of the call */
         r->watch = UNWATCHED;
     pthread_cond_broadcast(&all->changed);
 }
 
-void deferred_look(calls *all)
+void deferred_report(calls *all)
 {
     struct running *r;
 

@@ -6,13 +6,13 @@
 #include "running.h"
 
 enum {
-    KEPT_BYTES =
-        16 * 1024 /* of arena, while guards are asked; a larger request is unpacked again, so that waiting calls
-                              take little more memory than their bytes, which are counted */
+    /* Of arena, kept while guards are asked; a larger request is unpacked again later, so that waiting calls need
+     * little more memory than their bytes, which are counted. */
+    KEPT_BYTES = 16 * 1024
 };
 
-/* The guards have admitted the call, or not, or have been left. On the channel's completion thread, or inside of the
- * function that asks them. */
+/* The guards have admitted or refused the call, or have been left. Runs on the channel's completion thread, or inside
+ * the function that asks them. */
 static void on_done(void *arg)
 {
     struct running *r = arg;

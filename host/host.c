@@ -1,10 +1,10 @@
-/* A host: the engines of net/ on a loop with a thread of its own, with calls.c behind them. The user's threads put a
- * question into `asked` and wait until the loop has answered it. A driven host has no thread: the user's turns the loop,
- * runs the handlers, and answers its own questions.
+/* A host: the engines of net/ on a loop with its own thread, and calls.c as their sink. The user's threads put a
+ * question into `asked` and wait until the loop has answered it. A driven host has no thread: the user's thread runs
+ * the loop, the handlers, and its own questions.
  *
- *   RUNNING --close--> DRAINING --drain_ms over: what waits is refused, what runs is cancelled--> STOPPING
- *   DRAINING, STOPPING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
- *   STOPPING --STOP_MS over: what runs is answered for--> FLUSHING
+ *   RUNNING --close--> DRAINING --drain_ms passed: waiting calls are refused, running calls cancelled--> STOPPING
+ *   DRAINING, STOPPING --no call is under way--> FLUSHING --answers sent, or FLUSH_MS passed--> CLOSED
+ *   STOPPING --STOP_MS passed: running calls are answered--> FLUSHING
  *
  * Services are added before the first listen. */
 #include <pthread.h>
@@ -39,7 +39,7 @@ enum {
     KEEPALIVE_TIMEOUT_MS = 20000,
     AGE_GRACE_MS = 30000,
     LIFE_MS_MIN = 1000,
-    LOOK_MS = 10, /* how often a host that ends checks whether calls are over and answers are sent */
+    ADVANCE_MS = 10, /* how often a closing host checks whether calls have ended and answers are sent */
     STOP_MS = 1000,
     FLUSH_MS = 900, /* lks_host_close promises to return 2 s after drain_ms */
 };
@@ -54,9 +54,9 @@ struct lks_host {
     pid_t pid; /* of the process that opened it */
     uv_loop_t loop;
     uv_async_t wake;
-    uv_timer_t look;
+    uv_timer_t advance_phase;
     pthread_t thread;
-    bool started; /* the thread, or the user's, runs the loop */
+    bool started; /* the host's thread, or the user's, runs the loop */
     budget *budget;
     calls *calls;
     sink sink;
@@ -92,13 +92,13 @@ static void on_wires_closed(void *arg)
     if (host->calls)
         host->n_left = calls_close(host->calls);
     uv_close((uv_handle_t *)&host->wake, NULL);
-    uv_close((uv_handle_t *)&host->look, NULL);
+    uv_close((uv_handle_t *)&host->advance_phase, NULL);
 }
 
 static void close_all(lks_host *host)
 {
     host->phase = CLOSED;
-    uv_timer_stop(&host->look);
+    uv_timer_stop(&host->advance_phase);
     if (host->wires)
         wires_close(host->wires, on_wires_closed, host);
     else
@@ -111,8 +111,8 @@ static void enter(lks_host *host, phase to, uint32_t ms)
     host->until_ms = uv_now(&host->loop) + ms;
 }
 
-/* Enters the next phase when the present one has nothing more to wait for. */
-static void look(lks_host *host)
+/* Enters the next phase when the current one has nothing more to wait for. */
+static void advance_phase(lks_host *host)
 {
     bool late = uv_now(&host->loop) >= host->until_ms;
 
@@ -120,7 +120,7 @@ static void look(lks_host *host)
         calls_stop(host->calls);
         enter(host, STOPPING, STOP_MS);
     } else if (host->phase == STOPPING && late) {
-        calls_answer_for(host->calls);
+        calls_answer_rest(host->calls);
         enter(host, FLUSHING, FLUSH_MS);
     }
     if (host->phase < FLUSHING && calls_under_way(host->calls) == 0)
@@ -130,12 +130,12 @@ static void look(lks_host *host)
         close_all(host);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_advance_timer(uv_timer_t *timer)
 {
-    look(timer->data);
+    advance_phase(timer->data);
 }
 
-static void begin_to_close(lks_host *host, uint32_t drain_ms)
+static void begin_close(lks_host *host, uint32_t drain_ms)
 {
     uv_update_time(&host->loop);
     enter(host, DRAINING, drain_ms);
@@ -143,8 +143,8 @@ static void begin_to_close(lks_host *host, uint32_t drain_ms)
     host->pages.serving = false;
     if (host->wires)
         wires_stop_receiving(host->wires);
-    uv_timer_start(&host->look, on_look, LOOK_MS, LOOK_MS);
-    look(host);
+    uv_timer_start(&host->advance_phase, on_advance_timer, ADVANCE_MS, ADVANCE_MS);
+    advance_phase(host);
 }
 
 /* ---- listening ------------------------------------------------------------------------------ */
@@ -163,7 +163,7 @@ static void each_served(void *arg, void (*see)(void *to, const char *service), v
     services_each(host->services, see, to);
 }
 
-/* The descriptors of every service, and of what every host has. */
+/* Opens reflection with the descriptors of every service, and of the services that every host has. */
 static lks_code open_reflection(lks_host *host, lks_error *error)
 {
     size_t len;
@@ -255,7 +255,8 @@ static void reload_tls(lks_host *host, lks_error *error)
     const tls_files files = tls_files_of(&host->options);
 
     if (!files.certificate)
-        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "tls_certificate: the host has none");
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                      "tls_certificate: not given when the host was opened");
     else if (host->wires)
         wires_load_certificates(host->wires, error);
     else
@@ -274,8 +275,8 @@ static void set_health(lks_host *host, const char *service, bool serving, lks_er
 
 /* ---- between the user's threads and the loop ------------------------------------------------ */
 
-/* The host whose loop this thread turns, or whose thread this is. */
-static _Thread_local const lks_host *turning;
+/* The host whose loop this thread runs. */
+static _Thread_local const lks_host *loop_of_thread;
 
 static void answer(lks_host *host, question asked)
 {
@@ -287,7 +288,7 @@ static void answer(lks_host *host, question asked)
     else if (asked == SET_HEALTH)
         set_health(host, host->asked.service, host->asked.serving, &host->asked.error);
     else
-        begin_to_close(host, host->asked.drain_ms);
+        begin_close(host, host->asked.drain_ms);
 }
 
 static void on_wake(uv_async_t *wake)
@@ -306,23 +307,24 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_unlock(&host->lock);
 }
 
-/* Whether the loop can be asked: not by itself, nor in a forked child, where it does not run. */
+/* Checks that the loop can be asked: not on its own thread, nor in a forked child, where it does not run. */
 static lks_code check_thread(const lks_host *host, lks_error *error)
 {
     if (host->pid != getpid())
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host is of the process that forked");
-    if (turning == host)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "not to be called on the host's own thread, as from log or on_cancel");
+                             "the host belongs to the process before the fork");
+    if (loop_of_thread == host)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "must not be called on the host's own thread, for example from log or on_cancel");
     return LKS_OK;
 }
 
 /* Asks the loop, and waits for the answer. */
-static void ask(lks_host *host, question asked)
+static void run_question(lks_host *host, question asked)
 {
     if (host->options.driven) {
         answer(host, asked);
-        uv_async_send(&host->wake); /* the loop is to watch what is new */
+        uv_async_send(&host->wake); /* makes the loop watch new handles */
         return;
     }
     pthread_mutex_lock(&host->lock);
@@ -333,7 +335,7 @@ static void ask(lks_host *host, question asked)
     pthread_mutex_unlock(&host->lock);
 }
 
-/* The user's own threads handle signals. */
+/* Blocks signals, so that the user's threads handle them. */
 static void *serve(void *arg)
 {
     lks_host *host = arg;
@@ -341,17 +343,17 @@ static void *serve(void *arg)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
-    turning = host;
+    loop_of_thread = host;
     uv_run(&host->loop, UV_RUN_DEFAULT);
     return NULL;
 }
 
-/* Of a driven host. */
-static void turn(lks_host *host, uv_run_mode mode)
+/* Runs the loop of a driven host. */
+static void run_loop(lks_host *host, uv_run_mode mode)
 {
-    turning = host;
+    loop_of_thread = host;
     uv_run(&host->loop, mode);
-    turning = NULL;
+    loop_of_thread = NULL;
     calls_run(host->calls);
 }
 
@@ -373,12 +375,12 @@ lks_code lks_host_step(lks_host *host, lks_error *error)
     lks_error_clear(error);
     if (!host->options.driven)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "options.driven: the host has threads of its own");
+                             "options.driven: is not set; the host has its own threads");
     if (calls_is_handler(host->calls))
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "not to be called from a handler");
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "must not be called from a handler");
     lks_code code = check_thread(host, error);
     if (code == LKS_OK)
-        turn(host, UV_RUN_NOWAIT);
+        run_loop(host, UV_RUN_NOWAIT);
     return code;
 }
 
@@ -399,8 +401,8 @@ static void complete(lks_host_options *all)
     all->memory_bytes = all->memory_bytes ? all->memory_bytes : MEMORY_BYTES;
 }
 
-/* NULL: there is nothing wrong. */
-static const char *wrong_life(const lks_host_options *o)
+/* Returns the error of the keepalive options, or NULL. */
+static const char *check_life(const lks_host_options *o)
 {
     const struct {
         uint32_t ms;
@@ -427,27 +429,27 @@ static const char *wrong_life(const lks_host_options *o)
 static lks_code check(const lks_host_options *o, lks_error *error)
 {
     const tls_files files = tls_files_of(o);
-    const char *wrong = wrong_life(o);
+    const char *wrong = check_life(o);
 
     if (o->driven > 1)
         wrong = "driven: must be 0 or 1";
     else if (o->driven && (o->threads > 0 || o->threads_max > 0))
-        wrong = "threads and threads_max: a driven host has none";
+        wrong = "threads and threads_max: must be 0 for a driven host";
     else if (o->threads_max < o->threads)
         wrong = "threads_max: must be at least threads";
     else if (!files.certificate != !files.key)
-        wrong = "tls_certificate and tls_key need each other";
+        wrong = "tls_certificate and tls_key must be given together";
     else if (files.client_ca && !files.certificate)
         wrong = "tls_client_ca needs tls_certificate";
     else if (files.client_required && !files.client_ca)
         wrong = "tls_client_required needs tls_client_ca";
     else if (o->n_interceptors > LKS_HOST_INTERCEPTORS_MAX)
-        wrong = "n_interceptors: at most 32";
+        wrong = "n_interceptors: must be at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)
-        wrong = "interceptors: must not be NULL, n_interceptors is not 0";
+        wrong = "interceptors: must not be NULL if n_interceptors is not 0";
     for (size_t i = 0; !wrong && i < o->n_interceptors; i++)
         if (!o->interceptors[i].before && !o->interceptors[i].after)
-            wrong = "interceptors: one has neither before nor after";
+            wrong = "interceptors: each must have `before` or `after`";
     for (size_t i = 0; i < o->n_allow_origins; i++)
         if (!wires_is_origin(o->allow_origins[i]))
             wrong = "allow_origins: must be scheme://host or scheme://host:port";
@@ -490,7 +492,7 @@ static lks_code start(lks_host *host, lks_error *error)
     if (code != LKS_OK)
         return code;
     if (!host->options.driven && pthread_create(&host->thread, NULL, serve, host) != 0)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     host->started = true;
     return LKS_OK;
 }
@@ -510,7 +512,7 @@ lks_code lks_host_open_sized(const lks_host_options *options, size_t options_byt
     lks_host *host = calloc(1, sizeof *host);
     if (!host || uv_loop_init(&host->loop) != 0) {
         free(host);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or no descriptors");
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory or descriptors");
     }
     host->options = all;
     host->pid = getpid();
@@ -518,8 +520,8 @@ lks_code lks_host_open_sized(const lks_host_options *options, size_t options_byt
     pthread_mutex_init(&host->lock, NULL);
     pthread_cond_init(&host->answered, NULL);
     uv_async_init(&host->loop, &host->wake, on_wake);
-    uv_timer_init(&host->loop, &host->look);
-    host->wake.data = host->look.data = host;
+    uv_timer_init(&host->loop, &host->advance_phase);
+    host->wake.data = host->advance_phase.data = host;
     code = start(host, error);
     if (code != LKS_OK) {
         lks_host_close(host, 0);
@@ -533,7 +535,7 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
 {
     lks_error_clear(error);
     if (host->wires)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: the host listens already",
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: the host already listens",
                              service->name);
     return services_add(host->services, service, host->options.guards, error);
 }
@@ -541,7 +543,7 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
 lks_code lks_host_limit(lks_host *host, const char *method, uint32_t calls_max, lks_error *error)
 {
     if (host->wires)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host listens already");
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host already listens");
     return services_limit(host->services, method, calls_max, error);
 }
 
@@ -551,7 +553,7 @@ lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_er
     if (code != LKS_OK)
         return code;
     host->asked.url = url;
-    ask(host, LISTEN);
+    run_question(host, LISTEN);
     code = host->asked.error.code;
     if (error)
         *error = host->asked.error;
@@ -567,7 +569,7 @@ lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, 
         return code;
     host->asked.service = service;
     host->asked.serving = serving;
-    ask(host, SET_HEALTH);
+    run_question(host, SET_HEALTH);
     if (error)
         *error = host->asked.error;
     return host->asked.error.code;
@@ -578,7 +580,7 @@ lks_code lks_host_reload_tls(lks_host *host, lks_error *error)
     lks_code code = check_thread(host, error);
     if (code != LKS_OK)
         return code;
-    ask(host, RELOAD_TLS);
+    run_question(host, RELOAD_TLS);
     if (error)
         *error = host->asked.error;
     return host->asked.error.code;
@@ -592,13 +594,13 @@ lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
         return LKS_FAILED_PRECONDITION;
     host->asked.drain_ms = drain_ms;
     if (host->started) {
-        ask(host, CLOSE);
+        run_question(host, CLOSE);
     } else {
         close_all(host);
         uv_run(&host->loop, UV_RUN_DEFAULT);
     }
     while (host->options.driven && uv_loop_alive(&host->loop))
-        turn(host, UV_RUN_ONCE);
+        run_loop(host, UV_RUN_ONCE);
     if (host->started && !host->options.driven)
         pthread_join(host->thread, NULL);
     if (host->calls)

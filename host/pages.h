@@ -9,13 +9,13 @@
 
 enum { HOST_PAGES = 3 };
 
-/* What the pages tell of; it must outlive the wires. */
+/* The data of the pages; must outlive the wires. */
 typedef struct host_pages {
     const rpc_meter *meter;
     const budget *budget;
     size_t memory_bytes;
     wires *const *wires;
-    bool serving; /* as health says of all services */
+    bool serving; /* the health of the server as a whole */
     http_page of[HOST_PAGES];
 } host_pages;
 

@@ -1,4 +1,4 @@
-/* A connection's peer, which outlives the connection while calls of it run. */
+/* A connection's peer, which may outlive the connection while its calls run. */
 #ifndef HOST_PEER_H
 #define HOST_PEER_H
 
@@ -6,7 +6,7 @@
 
 #include <lockstock/rpc/service.h>
 
-/* What `is` points to stands behind the names. */
+/* The texts of `is` are stored behind the names. */
 typedef struct peer {
     atomic_uint references;
     lks_rpc_peer is;

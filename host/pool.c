@@ -1,6 +1,6 @@
 /* The threads that run handlers; none in a driven host. Invariant: there are always `threads`, and at most
- * `threads_max`. While calls wait and no thread took one for STALL_NS, all threads block: then there are more, twice as
- * many at most. A thread that had nothing to do for IDLE_S ends, unless it is one of the first. */
+ * `threads_max`. If calls wait and no thread took one for STALL_NS, all threads block: then more threads start, at most
+ * as many as there are. A thread without work for IDLE_S ends, unless only `threads` are left. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,7 +10,7 @@
 
 enum { STALL_NS = 10 * CLOCK_NS_PER_MS, IDLE_S = 10 };
 
-static _Thread_local const calls *working; /* of a thread of a pool */
+static _Thread_local const calls *working; /* the calls of this thread's pool */
 
 bool calls_is_handler(const calls *all)
 {
@@ -26,7 +26,7 @@ static struct running *next_of_round(calls *all)
     caller *c = TAILQ_FIRST(&p->round);
     struct running *r = TAILQ_FIRST(TAILQ_EMPTY(&c->ready) ? &c->queued : &c->ready);
 
-    TAILQ_REMOVE(&p->round, c, round); /* behind the others, if it has more */
+    TAILQ_REMOVE(&p->round, c, round); /* moves to the end, if it has more calls */
     c->in_round = false;
     move(r, RUNNING);
     p->taken++;
@@ -35,7 +35,7 @@ static struct running *next_of_round(calls *all)
     return r;
 }
 
-/* Under lock. False: the thread is to end. */
+/* Under lock. False: the thread must end. */
 static bool await_work(calls *all)
 {
     pool *p = &all->pool;
@@ -118,7 +118,7 @@ static bool start(calls *all)
     return true;
 }
 
-/* Threads that have ended, or will as soon as they get the lock. */
+/* Joins threads that have ended, or will end as soon as they get the lock. */
 static void join(worker_list *ended)
 {
     worker *w;
@@ -132,7 +132,7 @@ static void join(worker_list *ended)
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-static void on_look(struct timer *timer)
+static void on_stall_timer(struct timer *timer)
 {
     pool *p = container_of(timer, pool, look);
     calls *all = container_of(p, calls, pool);
@@ -173,7 +173,7 @@ bool pool_open(calls *all)
     TAILQ_INIT(&p->round);
     TAILQ_INIT(&p->workers);
     TAILQ_INIT(&p->ended);
-    p->look.due = on_look;
+    p->look.due = on_stall_timer;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&p->work, &clock);
@@ -186,7 +186,7 @@ bool pool_open(calls *all)
     return enough;
 }
 
-/* Under lock: whether a thread is still to be joined. */
+/* Under lock: whether a thread must still be joined. */
 static bool has_attached(const pool *p)
 {
     const worker *w;

@@ -1,10 +1,10 @@
-/* Invariant: the routes are sorted by path, and their targets stand in the blocks of their services. */
+/* Invariant: the routes are sorted by path, and their targets are stored with their services. */
 #include "host/services.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A service and the targets of its routes; their loads stand behind them. */
+/* A service and the targets of its routes; the loads are stored behind the targets. */
 typedef struct served {
     struct served *next;
     lks_rpc_service service;
@@ -22,7 +22,7 @@ services *services_new(void)
     return calloc(1, sizeof(services));
 }
 
-/* Without its place in the list; NULL when out of memory. */
+/* Makes a service that is not in the list yet; NULL when out of memory. */
 static served *served_new(const lks_rpc_service *service)
 {
     served *block = calloc(1, sizeof *block + service->n_bindings * (sizeof(serve_target) + sizeof(serve_load)));
@@ -37,7 +37,7 @@ static served *served_new(const lks_rpc_service *service)
     return block;
 }
 
-/* The routes with those of one more service, sorted. */
+/* Returns the routes with those of one more service, sorted. */
 static lks_code add_routes(const services *all, served *block, lks_rpc_route **ret, lks_error *error)
 {
     const lks_rpc_service *service = &block->service;
@@ -66,8 +66,7 @@ lks_code services_add(services *all, const lks_rpc_service *service, bool has_gu
     for (size_t i = 0; i < service->n_bindings; i++)
         if (service->bindings[i].guard && !has_guards)
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                                 "%s: has a guard, and the host no channel to ask (options.guards)",
-                                 service->bindings[i].method->path);
+                                 "%s: has a guard, but options.guards is NULL", service->bindings[i].method->path);
     served *block = served_new(service);
     if (!block)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

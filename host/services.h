@@ -1,4 +1,4 @@
-/* What a host serves: services, and their methods by path. Constant once the host listens, except that the loop counts
+/* The services of a host, and their methods by path. Constant once the host listens, except that the loop counts
  * calls. */
 #ifndef HOST_SERVICES_H
 #define HOST_SERVICES_H
@@ -36,7 +36,7 @@ lks_code services_add(services *all, const lks_rpc_service *service, bool has_gu
 /* LKS_NOT_FOUND: no such method. */
 lks_code services_limit(const services *all, const char *path, uint32_t calls_max, lks_error *error);
 
-/* Counts the calls of all services, to which none is added any more. NULL: out of memory. */
+/* Makes a meter for the calls of all services; no service may be added afterwards. NULL: out of memory. */
 rpc_meter *services_meter(const services *all);
 
 /* NULL: it is not served. */
@@ -47,7 +47,7 @@ bool services_has(const services *all, const char *name);
 /* Calls `see` with the name of each service. */
 void services_each(const services *all, void (*see)(void *to, const char *service), void *to);
 
-/* The descriptors of the services behind those given, to be freed. NULL: no memory. */
+/* Returns the given descriptors followed by those of the services; the caller frees them. NULL: no memory. */
 unsigned char *services_descriptors(const services *all, const void *first, size_t first_len, size_t *len);
 
 /* Takes NULL. */

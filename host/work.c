@@ -1,5 +1,5 @@
-/* What threads do with calls: unpack requests, run interceptors and handlers. Invariants: a thread keeps no call that
- * waits; `after` runs for each interceptor that admitted the call, whatever becomes of the handler. */
+/* The work of threads on calls: unpack requests, run interceptors and handlers. Invariants: a waiting call occupies no
+ * thread; `after` runs for each interceptor that admitted the call, also when the handler fails or does not run. */
 #include <string.h>
 
 #include <lockstock/guard.h>
@@ -48,7 +48,7 @@ static lks_code authenticate(struct running *r)
     return code;
 }
 
-/* Makes what the next step needs, unless it is there. False, with the error: the call goes no further. */
+/* Prepares the next step. False, with the error: the call ends. */
 static bool prepare(struct running *r)
 {
     const lks_rpc_method *method = r->route->method;
@@ -85,19 +85,19 @@ static lks_code before(struct running *r)
                         : LKS_OK;
 }
 
-/* The code that the handler returns counts, not the one in the error. */
+/* The code that the handler returns is used, not the one in the error. */
 static lks_code handle(struct running *r)
 {
     const serve_target *target = r->route->target;
 
-    atomic_store(&r->begun, true); /* then: either `stop` sees it, or this sees `stopped` */
+    atomic_store(&r->begun, true); /* set first, so that either `stop` sees it or this function sees `stopped` */
     if (atomic_load(&r->stopped) != LKS_OK) {
         refuse_stopped(r);
         return r->error.code;
     }
     if (lks_guard_is_lost(&r->context))
         return lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                                    "what its guards held was lost before the call ran");
+                                    "the lock or attempt of its guards was lost before the call ran");
     return target->binding->handle(target->service, &r->context, r->request, r->response, &r->error);
 }
 
@@ -110,9 +110,9 @@ static lks_code after(struct running *r)
                : r->error.code;
 }
 
-/* ---- from step to step ------------------------------------------------------------------------ */
+/* ---- sequence of steps ------------------------------------------------------------------------ */
 
-/* Does to the error what `change` does. What explains another error than it becomes goes. */
+/* Changes the error by `change`. Removes details and text that do not belong to the new error. */
 static void change_error(struct running *r, void (*change)(struct running *r))
 {
     lks_rpc_additions *added = &r->context.added;
@@ -186,7 +186,7 @@ bool work_may_block(const struct running *r)
     return !ends || (r->entered > 0 && !is_guarding(r, r->entered - 1));
 }
 
-void work_go_on(struct running *r)
+void work_continue(struct running *r)
 {
     calls *all = r->all;
 

@@ -1,5 +1,5 @@
-/* Frees an object once its handles and its parts have closed. Inside the object's struct, zero at first. Loop thread
- * only.
+/* Frees an object once its handles and its parts have closed. A member of the object's struct, zero at first. Loop
+ * thread only.
  *
  *   close_barrier_add for each --> close_barrier_begin --the last has closed--> `release`, then `closed`
  */
@@ -23,10 +23,11 @@ typedef struct close_barrier {
 /* One more handle or part must close first. */
 void close_barrier_add(close_barrier *b);
 
-/* A part has closed. `barrier` is a close_barrier: it fits where parts tell that they closed. */
+/* A part has closed. `barrier` is a close_barrier; the type lets this function serve as the `closed` callback of
+ * parts. */
 void close_barrier_done(void *barrier);
 
-/* Adds a handle and closes it. Its `data` is the barrier's from now on. */
+/* Adds a handle and closes it. The barrier uses its `data` from then on. */
 void close_barrier_handle(close_barrier *b, void *uv_handle);
 
 /* Once everything has closed, at once if it has, `release` frees the owner, and then `closed` runs. Call it last:

@@ -42,7 +42,7 @@ lks_code gzip_inflate(const uint8_t *data, size_t len, size_t bytes_max, uint8_t
     if (state != Z_OK)
         return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     do {
-        room = room < bytes_max / 2 ? 2 * room : bytes_max + 1; /* one more byte shows that it is too long */
+        room = room < bytes_max / 2 ? 2 * room : bytes_max + 1; /* the extra byte detects a message that is too long */
         uint8_t *grown = realloc(out, room);
         if (!grown) {
             state = Z_MEM_ERROR;

@@ -1,4 +1,4 @@
-/* Timers of a libuv loop: a heap of them on one uv_timer_t. Loop thread only. */
+/* Timers of a libuv loop: a heap of timers on one uv_timer_t. Loop thread only. */
 #ifndef LOCKSTOCK_NET_LOOP_TIMERS_H
 #define LOCKSTOCK_NET_LOOP_TIMERS_H
 

@@ -93,7 +93,7 @@ bool resolve_is_over(struct resolution *resolution)
 
 struct addrinfo *resolve_end(struct resolution *resolution, const char **why)
 {
-    pthread_mutex_lock(&resolution->lock); /* the thread may hold it still */
+    pthread_mutex_lock(&resolution->lock); /* the thread may still hold it */
     struct addrinfo *addresses = resolution->addresses;
     *why = resolution->failed != 0 ? gai_strerror(resolution->failed) : "no address";
     pthread_mutex_unlock(&resolution->lock);

@@ -11,15 +11,15 @@ struct resolution;
 /* The addresses of a numeric host, without a thread. NULL when it is a name. Free with freeaddrinfo. */
 struct addrinfo *resolve_numeric(const char *host, const char *port);
 
-/* Starts to resolve. Another thread calls `found` when the result is there; `found` must not call functions of this
- * file. NULL without memory or a thread. End it with resolve_end or resolve_cancel. */
+/* Starts to resolve. Another thread calls `found` when the result is available; `found` must not call functions of this
+ * file. Returns NULL when out of memory or threads. End it with resolve_end or resolve_cancel. */
 struct resolution *resolve_start(const char *host, const char *port, void (*found)(void *arg), void *arg);
 
-/* Whether the result is there. */
+/* Whether the result is available. */
 bool resolve_is_over(struct resolution *resolution);
 
-/* When the result is there: frees the resolution and returns the addresses; NULL when there are none, and *why
- * (static) has the reason. */
+/* Call it when the result is available. Frees the resolution and returns the addresses, or NULL with the reason in *why
+ * (static). */
 struct addrinfo *resolve_end(struct resolution *resolution, const char **why);
 
 /* Frees the resolution. `found` is not called after this returns. Takes NULL. */

@@ -1,6 +1,6 @@
-/* Where the engines send calls. An engine (sp_server, grpc) turns bytes into calls and answers into bytes. The sink
- * decides what a call means, who may make it and when it runs: lockstockd's is server/calls/intake.h, a host's is
- * host/calls.h. Loop thread only.
+/* Receives the calls of the engines. An engine (sp_server, grpc) turns bytes into calls and answers into bytes. The
+ * sink decides what a call means, which callers may make it and when it runs: lockstockd's is server/calls/intake.h, a
+ * host's is host/calls.h. Loop thread only.
  *
  *   connection --open--> caller --take--> call --done--> answer
  *              --lost--> each of its calls is abandoned
@@ -35,7 +35,7 @@ typedef struct credentials {
     const char *twice; /* an entry that is given more than once, and so is ambiguous; NULL = none */
 } credentials;
 
-/* Reads an entry of a call's metadata when it is one of these two. Copies nothing. */
+/* Reads an entry of a call's metadata if it is "authorization" or "lockstock-namespace". Copies nothing. */
 static inline void credentials_read(credentials *who, const char *name, lks_rpc_slice value)
 {
     bool is_ns = strcmp(name, "lockstock-namespace") == 0;
@@ -57,7 +57,7 @@ typedef struct sink_message {
 /* Called with an entry of metadata, which is valid until it returns. */
 typedef void sink_see_entry(void *arg, const char *key, lks_rpc_slice value);
 
-/* For a call that parks, after take has returned. The argument is that of its done. */
+/* For a call that parks after take has returned. The argument is that of the call's `done`. */
 typedef struct sink_lender {
     void (*give)(void *arg);           /* the call does not need its arena any more: the engine takes it back */
     lks_rpc_arena *(*take)(void *arg); /* a new arena; NULL when out of memory */
@@ -81,15 +81,15 @@ typedef struct sink_call {
     const void *metadata;
 } sink_call;
 
-/* Runs exactly once. `response` is NULL unless error->code is LKS_OK. All belong to the sink and are valid until this
- * returns. `method` is static, NULL when the method does not exist. added NULL: nothing. */
+/* Runs exactly once. `response` is NULL unless error->code is LKS_OK. All pointers belong to the sink and are valid
+ * until this returns. `method` is static, NULL when the method does not exist. added NULL: nothing. */
 typedef void sink_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
                        const lks_error *error, const lks_rpc_additions *added);
 
 /* A connection, as the engine describes it. */
 typedef struct sink_connection {
     budget_share *bytes;        /* its share of the budget; lives as long as its calls hold bytes */
-    lks_rpc_peer peer;          /* what it points to lives as long as the connection */
+    lks_rpc_peer peer;          /* its pointers are valid as long as the connection */
     const char *origin;         /* the address without a port, or the user; NULL: not known; copied by the sink */
     void (*on_room)(void *arg); /* the sink queues no call of it any more; never runs inside a function of the sink */
     void *arg;
@@ -104,17 +104,17 @@ typedef struct sink {
     void (*hold)(caller *c, bool held);
     /* Whether the connection has more calls than may start. Then the engine should stop reading. */
     bool (*queues)(const caller *c);
-    /* The method of a path, whoever calls; NULL: there is none. */
+    /* The method of a path, without a check of rights; NULL: there is none. */
     const lks_rpc_method *(*method)(void *arg, const char *path);
     /* Whether a call would be admitted, before its request is read. effect 0: a method of the sink;
-     * LKS_UNIMPLEMENTED when the path is unknown. Else the engine serves the method itself, and `effect` is the
+     * LKS_UNIMPLEMENTED when the path is unknown. Otherwise the engine serves the method itself, and `effect` is the
      * right that the call needs. */
     lks_code (*check)(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                       lks_error *error);
     /* Takes a call. The caller, the message, the handle and the arena must live until done, which may run before
      * this returns. Nothing else that `call` points to is kept. The sink allocates in the arena. */
     void (*take)(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg);
-    /* Nobody reads the answer of this call any more. It is not done yet. */
+    /* The answer of this call will not be read. The call must not be done yet. */
     void (*abandon)(struct running *call);
     void *arg;
 } sink;

@@ -16,7 +16,7 @@
 enum {
     ALPN_BYTES_MAX = 16,
     NAME_BYTES_MAX = 256,
-    CHATTER_BYTES_MAX = 4096 /* TLS messages of our own that the peer does not read: about 150 key updates */
+    CHATTER_BYTES_MAX = 4096 /* TLS messages of this side that the peer does not read: about 150 key updates */
 };
 
 struct tls_context {
@@ -62,7 +62,7 @@ static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 
     if (SSL_select_next_proto(&chosen, out_len, in, in_len, ours, len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen; /* in `in` */
+    *out = chosen; /* points into `in` */
     return SSL_TLSEXT_ERR_OK;
 }
 
@@ -73,7 +73,7 @@ static const tls_names *names_or_none(const tls_names *names)
     return names ? names : &unnamed;
 }
 
-static lks_code wrong(const char *setting, const char *file, lks_error *error)
+static lks_code file_error(const char *setting, const char *file, lks_error *error)
 {
     unsigned long first = ERR_peek_error();
     const char *why =
@@ -83,7 +83,7 @@ static lks_code wrong(const char *setting, const char *file, lks_error *error)
                          setting ? ": " : "", file, why ? why : "cannot be used");
 }
 
-/* There is nobody to ask for a key's password. */
+/* There is no way to ask for the password of a key. */
 static int no_password(char *password, int size, int writing, void *arg)
 {
     (void)password;
@@ -97,9 +97,9 @@ static lks_code load_pair(SSL_CTX *ssl, const char *certificate, const char *key
                           lks_error *error)
 {
     if (SSL_CTX_use_certificate_chain_file(ssl, certificate) != 1)
-        return wrong(names->certificate, certificate, error);
+        return file_error(names->certificate, certificate, error);
     if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
-        return wrong(names->key, key, error);
+        return file_error(names->key, key, error);
     return LKS_OK;
 }
 
@@ -113,7 +113,7 @@ static lks_code load_server(SSL_CTX *ssl, const tls_files *files, lks_error *err
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(files->client_ca);
     if (!names || SSL_CTX_load_verify_locations(ssl, files->client_ca, NULL) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return wrong(called->ca, files->client_ca, error);
+        return file_error(called->ca, files->client_ca, error);
     }
     SSL_CTX_set_client_CA_list(ssl, names);
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | (files->client_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
@@ -125,12 +125,12 @@ static lks_code load_client(SSL_CTX *ssl, const char *ca_file, const char *certi
 {
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
     if (!ca_file && SSL_CTX_set_default_verify_paths(ssl) != 1)
-        return wrong(NULL, "the system's certificates", error);
+        return file_error(NULL, "the system's certificates", error);
     if (ca_file && SSL_CTX_load_verify_file(ssl, ca_file) != 1)
-        return wrong(names->ca, ca_file, error);
+        return file_error(names->ca, ca_file, error);
     if (!certificate_file != !key_file)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "options: certificate_file and key_file go together");
+                             "options: certificate_file and key_file must be given together");
     return certificate_file ? load_pair(ssl, certificate_file, key_file, names, error) : LKS_OK;
 }
 
@@ -168,7 +168,7 @@ static lks_code context_done(tls_context *context, lks_code code, tls_context **
     return code;
 }
 
-/* 0: the date cannot be read. */
+/* Returns 0 when the date cannot be read. */
 static int64_t end_of(const X509 *certificate)
 {
     struct tm end;
@@ -313,7 +313,7 @@ bool tls_feed(tls *t, const uint8_t *data, size_t len)
     return len <= INT_MAX && BIO_write(t->in, data, (int)len) == (int)len;
 }
 
-/* A name that is truncated, by a NUL or by its length, is not used. */
+/* Does not use a name that would be truncated, by a NUL or by its length. */
 static void copy_name(tls *t, const ASN1_STRING *from)
 {
     const unsigned char *data = ASN1_STRING_get0_data(from);
@@ -436,7 +436,8 @@ tls_state tls_handshake(tls *t)
     else if (t->accepted)
         take_peer_name(t);
     if (result == 1 && t->wants_alpn && !has_alpn(t))
-        set_over(t, t->accepted ? "another protocol was asked for" : "the server speaks another protocol");
+        set_over(t, t->accepted ? "the client did not request the protocol of this address"
+                                : "the server speaks another protocol");
     if (t->over)
         return TLS_OVER;
     return result == 1 ? TLS_UP : TLS_HANDSHAKE;
@@ -453,7 +454,7 @@ int tls_read(tls *t, uint8_t *data, size_t len)
     if (n <= 0)
         note_failure(t, n);
     if (t->chatter > CHATTER_BYTES_MAX)
-        set_over(t, "asked for answers that it does not take");
+        set_over(t, "the peer does not read the TLS answers that it requests");
     if (t->over)
         return -1;
     return n > 0 ? n : 0;
@@ -470,7 +471,7 @@ bool tls_write(tls *t, const uint8_t *data, size_t len)
     if (result != 1)
         note_failure(t, result);
     if (result != 1 && !t->over)
-        set_over(t, "broken"); /* writing to memory never has to wait */
+        set_over(t, "broken"); /* writing to memory never waits */
     return !t->over;
 }
 

@@ -1,6 +1,6 @@
 /* TLS without I/O, on OpenSSL 3: network bytes on one side, plain bytes on the other. TLS 1.2 or newer, without
- * renegotiation or resumption. A client always verifies the server's certificate. Threads may share a context, which
- * is constant; a connection belongs to one thread.
+ * renegotiation or resumption. A client always verifies the server's certificate. Threads may share a context; a
+ * connection belongs to one thread.
  *
  *   network --tls_feed--> [ handshake, records ] --tls_read--> plain
  *   network <--tls_take-- [                    ] <--tls_write-- plain
@@ -33,8 +33,8 @@ typedef struct tls_files {
     const tls_names *names;  /* static; NULL: errors have only the file's path */
 } tls_files;
 
-/* Makes a server's context from the files. alpn: the one protocol that is offered, which a client must request;
- * or several, "h2,http/1.1", where a client may request none; static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
+/* Makes a server's context from the files. alpn: either one protocol, which a client must request, or several,
+ * "h2,http/1.1", of which a client may request none; static; NULL: no ALPN. LKS_INVALID_ARGUMENT names the file. */
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error);
 
 /* Makes a client's context from the PEM files. ca_file NULL: the certificates that the system trusts.
@@ -52,12 +52,12 @@ void tls_context_free(tls_context *context);
 /* A server's side of a connection; NULL when out of memory. */
 tls *tls_accept(tls_context *context);
 
-/* What connections that are made from now on use is that of `by`, which is freed. Both were loaded by the same function.
- * Thread-safe. */
+/* Connections that are made from now on use the settings of `by`, which is freed. The same function must have loaded
+ * both contexts. Thread-safe. */
 void tls_context_replace(tls_context *context, tls_context *by);
 
-/* A client's side. The server must have a certificate for `name`, a host name or an address, and agree on `alpn`, the
- * one protocol that is offered; NULL: none. NULL when out of memory. */
+/* A client's side. The server must have a certificate for `name`, a host name or an address, and accept the protocol
+ * `alpn`; NULL: no ALPN. NULL when out of memory. */
 tls *tls_connect(tls_context *context, const char *name, const char *alpn);
 
 void tls_free(tls *t);
@@ -71,7 +71,7 @@ typedef enum tls_state { TLS_HANDSHAKE, TLS_UP, TLS_OVER } tls_state;
  * tls_take may still give an alert for it. */
 tls_state tls_handshake(tls *t);
 
-/* After the handshake: reads plain bytes. 0: none now. -1: the connection is over; also when the peer makes TLS
+/* After the handshake: reads plain bytes. 0: none now. -1: the connection is over, also because the peer makes TLS
  * answer and does not read the answers. */
 int tls_read(tls *t, uint8_t *data, size_t len);
 
@@ -82,7 +82,7 @@ bool tls_write(tls *t, const uint8_t *data, size_t len);
 size_t tls_pending(const tls *t);
 size_t tls_take(tls *t, uint8_t *data, size_t len);
 
-/* Why the connection is over, as OpenSSL describes it if it does; static. */
+/* Why the connection is over, in OpenSSL's words if it has any; static. */
 const char *tls_why(const tls *t);
 
 /* On a server: the name in the client's verified certificate. It is the first DNS name, or without one the common
@@ -90,8 +90,8 @@ const char *tls_why(const tls *t);
  * connection. */
 const char *tls_peer_name(const tls *t);
 
-/* On a server: all names in the client's verified certificate, TLS_NAMES_MAX at most; none without a certificate. A name
- * that contains NUL is left out. Valid as long as the connection. */
+/* On a server: all names in the client's verified certificate, TLS_NAMES_MAX at most; none without a certificate. Names
+ * that contain NUL are left out. Valid as long as the connection. */
 size_t tls_peer_names(const tls *t, const lks_rpc_name **names);
 
 #endif

@@ -1,4 +1,4 @@
-/* Invariant: an engine exists from the first URL that needs it on. Called by server.c and host/. */
+/* Invariant: an engine exists once a URL needs it. Called by server.c and host/. */
 #include "net/wires.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 30000, TRIM_MS = 2000 };
 
-/* What is agreed on in TLS (ALPN). */
+/* What TLS negotiates by ALPN. */
 typedef enum protocol { SP, H2, WEB, PROTOCOLS } protocol;
 
 static const char *const alpn[PROTOCOLS] = {[SP] = NULL, [H2] = "h2", [WEB] = "h2,http/1.1"};
@@ -243,81 +243,81 @@ static const char *path_of(const char *address)
     return path ? path : "/";
 }
 
-/* Where an engine is to listen. */
-typedef struct spot {
+/* Where an engine listens. */
+typedef struct listen_target {
     const char *address; /* "host:port", or the path of a unix socket */
     const char *path;    /* of "host:port/path" */
-    int fd;              /* that was handed in */
+    int fd;              /* a socket that was handed in */
     tls_context *const *context;
     uint16_t *bound;
-} spot;
+} listen_target;
 
-typedef lks_code listen_on(wires *w, const spot *at, lks_error *error);
+typedef lks_code listen_on(wires *w, const listen_target *at, lks_error *error);
 
-static lks_code sp_on_tcp(wires *w, const spot *at, lks_error *error)
+static lks_code sp_on_tcp(wires *w, const listen_target *at, lks_error *error)
 {
     return sp_server_listen_tcp(w->sp, at->address, at->context, at->bound, error);
 }
 
-static lks_code sp_on_unix(wires *w, const spot *at, lks_error *error)
+static lks_code sp_on_unix(wires *w, const listen_target *at, lks_error *error)
 {
     return sp_server_listen_unix(w->sp, at->address, error);
 }
 
-static lks_code sp_on_fd(wires *w, const spot *at, lks_error *error)
+static lks_code sp_on_fd(wires *w, const listen_target *at, lks_error *error)
 {
     return sp_server_listen_fd(w->sp, at->fd, at->context, at->bound, error);
 }
 
-static lks_code websocket_on_tcp(wires *w, const spot *at, lks_error *error)
+static lks_code websocket_on_tcp(wires *w, const listen_target *at, lks_error *error)
 {
     char host[WIRES_URL_BYTES_MAX];
     size_t len = strcspn(at->address, "/");
 
     if (len >= sizeof host)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the host name is too long");
     snprintf(host, sizeof host, "%.*s", (int)len, at->address);
     return sp_server_listen_websocket(w->sp, host, at->path, at->context, at->bound, error);
 }
 
-static lks_code websocket_on_fd(wires *w, const spot *at, lks_error *error)
+static lks_code websocket_on_fd(wires *w, const listen_target *at, lks_error *error)
 {
     return sp_server_listen_websocket_fd(w->sp, at->fd, at->path, at->context, at->bound, error);
 }
 
-static lks_code grpc_on_tcp(wires *w, const spot *at, lks_error *error)
+static lks_code grpc_on_tcp(wires *w, const listen_target *at, lks_error *error)
 {
     return grpc_server_listen(w->grpc, at->address, at->context, at->bound, error);
 }
 
-static lks_code grpc_on_unix(wires *w, const spot *at, lks_error *error)
+static lks_code grpc_on_unix(wires *w, const listen_target *at, lks_error *error)
 {
     return grpc_server_listen_unix(w->grpc, at->address, error);
 }
 
-static lks_code grpc_on_fd(wires *w, const spot *at, lks_error *error)
+static lks_code grpc_on_fd(wires *w, const listen_target *at, lks_error *error)
 {
     return grpc_server_listen_fd(w->grpc, at->fd, at->context, at->bound, error);
 }
 
-static lks_code http_on_tcp(wires *w, const spot *at, lks_error *error)
+static lks_code http_on_tcp(wires *w, const listen_target *at, lks_error *error)
 {
     return http_server_listen(w->http, at->address, at->context, at->bound, error);
 }
 
-static lks_code http_on_unix(wires *w, const spot *at, lks_error *error)
+static lks_code http_on_unix(wires *w, const listen_target *at, lks_error *error)
 {
     return http_server_listen_unix(w->http, at->address, error);
 }
 
-static lks_code http_on_fd(wires *w, const spot *at, lks_error *error)
+static lks_code http_on_fd(wires *w, const listen_target *at, lks_error *error)
 {
     return http_server_listen_fd(w->http, at->fd, at->context, at->bound, error);
 }
 
 typedef enum place { ON_TCP, ON_UNIX, ON_FD, PLACES } place;
 
-/* has_path: a path follows the address. for_pages: web pages can connect, but to unix sockets. */
+/* has_path: a path follows the address. for_pages: web pages can connect, except to unix sockets. */
 typedef struct engine {
     lks_code (*need)(wires *w, lks_error *error);
     listen_on *listen[PLACES];
@@ -391,7 +391,7 @@ static size_t name_len(const char *which)
     return strcspn(which, "/");
 }
 
-/* Only WebSocket has something after the name. */
+/* Only WebSocket allows a path after the name. */
 static lks_code check_handed_in(const struct scheme *scheme, const char *which, bool starts, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
@@ -400,8 +400,8 @@ static lks_code check_handed_in(const struct scheme *scheme, const char *which, 
     return starts ? handed_in_find(which, len, fds, &n, error) : handed_in_check_text(which, len, error);
 }
 
-/* *bound: the first one's. */
-static lks_code listen_handed_in(wires *w, listen_on *listen, const char *which, spot at, lks_error *error)
+/* *bound: the port of the first one. */
+static lks_code listen_handed_in(wires *w, listen_on *listen, const char *which, listen_target at, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
     size_t n;
@@ -464,10 +464,10 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
         return no_scheme(error);
     const engine *by = scheme->engine;
     const char *address = url + strlen(scheme->prefix);
-    const spot at = {.address = address,
-                     .path = path_of(address),
-                     .context = scheme->encrypted ? &w->tls[by->protocol] : NULL,
-                     .bound = &bound};
+    const listen_target at = {.address = address,
+                              .path = path_of(address),
+                              .context = scheme->encrypted ? &w->tls[by->protocol] : NULL,
+                              .bound = &bound};
     if (at.context && !*at.context)
         return no_certificate(w->options.no_certificate, error);
     listen_on *listen = by->listen[scheme->place];
@@ -495,7 +495,7 @@ bool wires_is_exposed(const char *url)
         return false;
     const char *address = url + strlen(scheme->prefix);
     if (!memchr(address, ':', strcspn(address, "/")))
-        return false; /* without a port it cannot be served */
+        return false; /* it has no port, so it cannot be served */
     return !address_is_loopback(address);
 }
 

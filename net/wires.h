@@ -50,15 +50,15 @@ typedef struct wires_options {
     void *tell_arg;
     tls_files tls;              /* certificate NULL: no TLS; the paths must outlive the wires */
     const char *no_certificate; /* the error when a URL needs TLS and there is no certificate */
-    char *const
-        *origins; /* "https://shop.example": origins of web pages that may connect; checked; must outlive the wires */
+    /* "https://shop.example": origins of web pages that may connect; checked; must outlive the wires. */
+    char *const *origins;
     size_t n_origins;
     const http_page *pages; /* of http:// URLs; must outlive the wires */
     size_t n_pages;
 } wires_options;
 
-/* Check the TLS files, and a URL, before anything is started. A URL with TLS needs a certificate. starts: the URL
- * must also be free; a running server's own URL is not. Errors as of wires_new and wires_listen. */
+/* Check the TLS files or a URL before anything is started. A URL with TLS needs a certificate. starts: the URL must
+ * also be free, which a running server's own URL is not. Errors as of wires_new and wires_listen. */
 lks_code wires_check_tls(const tls_files *files, lks_error *error);
 lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *no_certificate, lks_error *error);
 
@@ -71,7 +71,7 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
 enum { WIRES_URL_BYTES_MAX = 512 };
 
 /* Serves a URL. bound_url gets the URL with the bound port in place of port 0, and *port, unless it is NULL, the
- * port; 0 where the URL has none. LKS_INVALID_ARGUMENT: not a URL of these. LKS_UNAVAILABLE: the address is in use,
+ * port; 0 where the URL has none. LKS_INVALID_ARGUMENT: not one of these URLs. LKS_UNAVAILABLE: the address is in use,
  * or not this machine's. LKS_FAILED_PRECONDITION: there is no certificate. */
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], uint16_t *port, lks_error *error);
 
@@ -84,7 +84,7 @@ int64_t wires_certificate_ends(const wires *w);
 /* Writes the metrics of connections. */
 void wires_write_metrics(const wires *w, metrics_text *t);
 
-/* Whether a valid URL can be reached from other machines. False for a socket that is not handed in to this process. */
+/* Whether other machines can reach a valid URL. False for a socket that was not handed in to this process. */
 bool wires_is_exposed(const char *url);
 
 /* Whether the valid URLs name several transports. nng+tcp:// is another name of tcp://. */
@@ -96,7 +96,7 @@ bool wires_is_for_pages(const char *url);
 /* Whether the URL's connections are encrypted. */
 bool wires_is_encrypted(const char *url);
 
-/* Whether messages are unanswered, or answers are not yet with the kernel. */
+/* Whether messages are unanswered, or the kernel has not taken all answers. */
 bool wires_busy(const wires *w);
 
 /* Closes new connections and refuses new messages (UNAVAILABLE, NO) from now on. */

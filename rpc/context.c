@@ -1,5 +1,5 @@
-/* Calls that end with the call for which they are made. Invariant: one lock for all contexts guards the lists, so that a
- * follower can leave whatever becomes of its context. */
+/* Calls that end with the call for which they are made. Invariant: one lock for all contexts guards the lists, so that
+ * a follower can always leave, even while its context ends. */
 #include <pthread.h>
 
 #include <lockstock/rpc/service.h>

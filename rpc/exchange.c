@@ -74,7 +74,7 @@ lks_applied lks_rpc_applied_of(const lks_rpc_method *method)
 }
 
 /* A result of static text, for use when out of memory. */
-static void exhausted(wire_result *result, lks_applied applied, lks_reason reason, const char *message)
+static void set_exhausted(wire_result *result, lks_applied applied, lks_reason reason, const char *message)
 {
     lockstock__rpc__v1__result__init(result);
     result->code = LKS_RESOURCE_EXHAUSTED;
@@ -99,7 +99,7 @@ void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *res
     lks_rpc_slice payload = lks_rpc_pack(response, arena);
 
     if (!payload.data) {
-        exhausted(ret, lks_rpc_applied_of(method), LKS_REASON_NO_ROOM, "out of memory for the response");
+        set_exhausted(ret, lks_rpc_applied_of(method), LKS_REASON_NO_ROOM, "out of memory for the response");
         return;
     }
     lockstock__rpc__v1__result__init(ret);
@@ -180,8 +180,8 @@ size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods
         size_t bytes = element_bytes(result);
         if (bytes > room) {
             if (result->code == LKS_OK)
-                exhausted(result, lks_rpc_applied_of(methods[i]), LKS_REASON_TOO_LARGE,
-                          "the response is longer than allowed");
+                set_exhausted(result, lks_rpc_applied_of(methods[i]), LKS_REASON_TOO_LARGE,
+                              "the response is longer than allowed");
             else
                 result->message = result->field = (char *)protobuf_c_empty_string;
             result->n_metadata = result->n_headers = result->n_details = 0;

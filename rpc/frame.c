@@ -232,7 +232,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
     lks_rpc_scan_limits limits = envelope_limits(len, n_calls > 0 ? n_calls : 1);
     lks_error problem;
     if (lks_rpc_scan(&lockstock__rpc__v1__reply__descriptor, data, len, &limits, &problem) != LKS_OK)
-        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is no reply: %.160s",
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is not a valid reply: %.160s",
                              problem.message);
     wire_reply *reply = read_reply(wire_of(data, len), arena);
     if (!reply)

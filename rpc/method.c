@@ -113,7 +113,7 @@ static bool path_is_set(const ProtobufCMessage *message, const char *path)
     return true;
 }
 
-/* A string that is not repeated and not in a oneof. */
+/* Whether it is a string that is not repeated and not in a oneof. */
 static bool is_plain_text(const ProtobufCFieldDescriptor *field)
 {
     return field && field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED &&

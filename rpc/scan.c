@@ -39,7 +39,8 @@ typedef struct scan {
 
 enum {
     PATH_BYTES = 192,
-    /* The first occurrence of these fields is distinguished from later ones. Fields beyond count every time. */
+    /* The first occurrence of these fields is distinguished from later ones. Fields beyond these are counted every
+     * time. */
     MET_BITS = 256,
     WORD_BITS = 64,
 };
@@ -256,7 +257,7 @@ static bool scan_field(level *m, wire_type type)
 {
     const field_descriptor *field = m->field;
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
-    /* Returns whether unpacking the field needs memory outside of its struct. */
+    /* Whether unpacking the field needs memory outside its struct. */
     bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
     bool again = met_before(m);
     bool counted = again || repeated || message;

@@ -1,5 +1,5 @@
 # cmake -DSET=<file> -DNAME=<array> -DHEADER=<that declares it> -DOUT=<file.c> -P embed.cmake
-# Writes a file as an array of C.
+# Writes a file as a C array.
 file(READ "${SET}" bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n    " bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1, " bytes "${bytes}")

@@ -1,4 +1,4 @@
-/* A watch is in the list from its request to the end of its call, and has been sent the current status. */
+/* A watch is in the list from its request to the end of its call; the current status has been sent to it. */
 #include "standard/health.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct inquiry {
     health *health;
     grpc_stream *call;
     char *service; /* while listed */
-    status told;
+    status sent_status;
     kind kind;
     bool asked; /* its request has arrived */
     bool listed;
@@ -61,7 +61,7 @@ void health_free(health *h)
     free(h);
 }
 
-/* Where the service stands in the list, or the list's end. */
+/* The place of the service in the list, or the end of the list. */
 static off **find_off(health *h, const char *service)
 {
     off **at = &h->off;
@@ -76,28 +76,28 @@ static status status_of(health *h, const char *service)
     return h->serving && !*find_off(h, service) ? SERVING : NOT_SERVING;
 }
 
-static void tell(inquiry *i, status now)
+static void send_status(inquiry *i, status now)
 {
     Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     uint8_t bytes[16];
 
-    i->told = response.status = now;
+    i->sent_status = response.status = now;
     grpc_stream_send(i->call, bytes, grpc__health__v1__health_check_response__pack(&response, bytes));
 }
 
-static void tell_changes(health *h)
+static void send_changes(health *h)
 {
     inquiry *i;
 
     TAILQ_FOREACH(i, &h->watches, next)
-        if (i->told != status_of(h, i->service))
-            tell(i, status_of(h, i->service));
+        if (i->sent_status != status_of(h, i->service))
+            send_status(i, status_of(h, i->service));
 }
 
 void health_set(health *h, bool serving)
 {
     h->serving = serving;
-    tell_changes(h);
+    send_changes(h);
 }
 
 bool health_set_service(health *h, const char *service, bool serving)
@@ -115,7 +115,7 @@ bool health_set_service(health *h, const char *service, bool serving)
         (*at)->next = NULL;
         memcpy((*at)->service, service, len);
     }
-    tell_changes(h);
+    send_changes(h);
     return true;
 }
 
@@ -136,7 +136,7 @@ static void answer(inquiry *i, const char *service)
         end(i, LKS_NOT_FOUND, "service: not served here");
         return;
     }
-    tell(i, known ? status_of(i->health, service) : SERVICE_UNKNOWN);
+    send_status(i, known ? status_of(i->health, service) : SERVICE_UNKNOWN);
     if (i->kind == CHECK) {
         end(i, LKS_OK, NULL);
     } else if (known && !(i->service = strdup(service))) {
@@ -151,7 +151,7 @@ static void answer(inquiry *i, const char *service)
 
 typedef Grpc__Health__V1__HealthListResponse__StatusesEntry entry;
 
-/* The entries of an answer, as they come. */
+/* Collects the entries of an answer. */
 typedef struct listing {
     health *health;
     Grpc__Health__V1__HealthListResponse response;
@@ -209,7 +209,7 @@ static void on_message(void *state, const uint8_t *data, size_t len)
     lks_error error;
 
     if (i->asked) {
-        end(i, LKS_UNIMPLEMENTED, "one request is taken");
+        end(i, LKS_UNIMPLEMENTED, "exactly one request must be sent");
         return;
     }
     i->asked = true;
@@ -236,7 +236,7 @@ static void on_half_closed(void *state)
     inquiry *i = state;
 
     if (!i->asked)
-        end(i, LKS_UNIMPLEMENTED, "one request is taken");
+        end(i, LKS_UNIMPLEMENTED, "exactly one request must be sent");
 }
 
 static void on_closed(void *state)

@@ -12,7 +12,7 @@ typedef struct health health;
 
 enum { HEALTH_METHODS = 3 };
 
-/* What a server tells of its services. */
+/* The services of a server. */
 typedef struct health_services {
     bool (*knows)(void *arg, const char *service);
     void (*each)(void *arg, void (*see)(void *to, const char *service), void *to); /* for List */
@@ -25,13 +25,13 @@ health *health_new(const health_services *services);
 /* Returns the methods Check, Watch and List for a gRPC server. */
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
 
-/* Notifies those who watch. */
+/* Sets whether the server serves, and notifies watchers. */
 void health_set(health *h, bool serving);
 
-/* The same of one service, which serves while the server does and it does. False: no memory. */
+/* Sets the same for one service. It counts as serving only while the server serves too. False: out of memory. */
 bool health_set_service(health *h, const char *service, bool serving);
 
-/* No call may be left. Takes NULL. */
+/* All calls must have ended. Takes NULL. */
 void health_free(health *h);
 
 #endif

@@ -259,7 +259,7 @@ static void mark(const reflection *r, size_t at, bool *wanted)
         mark(r, file_of_name(r, file->dependency[i]), wanted);
 }
 
-/* The file first, then its imports. */
+/* Sends the file first, then its imports. */
 static void send_file(const inquiry *i, request_message *request, size_t at)
 {
     const reflection *r = i->reflection;

@@ -20,8 +20,8 @@ enum { REFLECTION_METHODS = 2 };
 extern const unsigned char contract_files[], standard_files[];
 extern const size_t contract_files_len, standard_files_len;
 
-/* Reads one or several concatenated sets. The first of several files with one name counts. LKS_RESOURCE_EXHAUSTED:
- * out of memory; LKS_INTERNAL: not a set. */
+/* Reads one or several concatenated sets. Of several files with the same name, the first is used.
+ * LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error);
 
 /* Returns whether a file defines the service "package.Name". */
@@ -33,7 +33,7 @@ void reflection_each_service(const reflection *r, void (*see)(void *to, const ch
 /* Returns the methods for a gRPC server. A policy must allow READ. */
 void reflection_methods(reflection *r, grpc_streaming_method out[REFLECTION_METHODS]);
 
-/* No call may be left. Takes NULL. */
+/* All calls must have ended. Takes NULL. */
 void reflection_free(reflection *r);
 
 #endif

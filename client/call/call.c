@@ -1,6 +1,6 @@
 /* One call, with its tries.
  *
- *   STARTED, PAUSED --no token of get_token is there--> TOKENLESS --there is--> QUEUED, as below
+ *   STARTED, PAUSED --no token of get_token yet--> TOKENLESS --token--> QUEUED, as below
  *
  *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer--> SETTLED --> COMPLETE
  *                ^ ^                |                  |                    ^
@@ -8,12 +8,12 @@
  *                |                                     v or sent again after a pause
  *                +-----------------------------------PAUSED
  *
- * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first:
- * whether that is too late decides between NO and MAYBE.
+ * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first; if
+ * that is too late, `applied` is MAYBE instead of NO.
  *
- * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all
- * its tries together. It lives while it has references: the loop thread's until its completion has run, the user's
- * until lks_call_free, one of each wait and of a posted cancel. */
+ * Invariants: a call is settled exactly once, on the loop thread, and its `applied` then covers all its tries together.
+ * It exists while it has references: the loop thread's until its completion has run, the user's until lks_call_free,
+ * and one for each wait and for a posted cancel. */
 #include "client/call/call.h"
 
 #include <assert.h>
@@ -32,8 +32,8 @@
 
 enum {
     TRY_MS_MIN = 20,
-    TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
-    WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
+    TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it reports it as unavailable */
+    WAIT_MARGIN_MS = 1000, /* added to the wait for a try of a waiting call */
     PAUSE_MS_MIN = 10,
     PAUSE_MS_MAX = 640
 };
@@ -96,7 +96,7 @@ static connection_lane lane_of(const lks_call *call)
     return request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED;
 }
 
-/* A try has ended, with call->error. */
+/* Reports a try that has ended with call->error. */
 static void report_try(const lks_call *call)
 {
     const lks_channel_options *options = &call->channel->options;
@@ -121,7 +121,7 @@ static void enter(lks_call *call, call_state state)
 {
     call_state before = call_state_of(call);
 
-    (void)moves; /* a release build asserts nothing */
+    (void)moves; /* unused in a release build */
     assert((moves[before] & (1U << state)) != 0);
     if (before == CALL_AWAITING)
         report_try(call);
@@ -144,8 +144,8 @@ static void enter(lks_call *call, call_state state)
     pthread_mutex_unlock(&call->lock);
 }
 
-/* The state ends by itself then, or at the deadline. A timer that is set for earlier stays: most calls are over
- * before. */
+/* Sets when the state ends by itself, the deadline at the latest. An earlier timer stays set, because most calls end
+ * before it. */
 static void wake_at(lks_call *call, uint64_t at_ns)
 {
     uint64_t deadline_ns = request_of(call)->deadline_ns;
@@ -155,7 +155,7 @@ static void wake_at(lks_call *call, uint64_t at_ns)
         heap_set(&call->channel->loop.timers, &call->timer, call->due_ns);
 }
 
-static void wait_in_line(lks_call *call)
+static void enter_queue(lks_call *call)
 {
     if (call->channel->options.on_try && request_of(call)->traceparent)
         request_new_span(call->base.request);
@@ -165,23 +165,23 @@ static void wait_in_line(lks_call *call)
 
 static void on_no_memory(frame_call *base);
 
-static void wait_with(lks_call *call, const char *authorization)
+static void set_token(lks_call *call, const char *authorization)
 {
     if (request_authorize(call->base.request, authorization))
-        wait_in_line(call);
+        enter_queue(call);
     else
         on_no_memory(&call->base);
 }
 
-/* Before each try: a token may have ended. */
+/* Runs before each try, because a token may have expired. */
 static void begin_try(lks_call *call)
 {
     const char *authorization = request_of(call)->needs_token ? channel_token(call->channel) : NULL;
 
     if (authorization) {
-        wait_with(call, authorization);
+        set_token(call, authorization);
     } else if (!request_of(call)->needs_token) {
-        wait_in_line(call);
+        enter_queue(call);
     } else {
         enter(call, CALL_TOKENLESS);
         wake_at(call, CLOCK_NEVER);
@@ -190,7 +190,7 @@ static void begin_try(lks_call *call)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-/* With call->error and call->response. */
+/* Settles the call with call->error and call->response. */
 static void settle(lks_call *call)
 {
     heap_clear(&call->channel->loop.timers, &call->timer);
@@ -215,7 +215,7 @@ static void fail(lks_call *call)
         request_undo(request_of(call), call->channel);
 }
 
-/* Adds what one try did to what all of them did. */
+/* Combines the `applied` of one try with that of the earlier ones. */
 static void note_applied(lks_call *call, lks_applied applied)
 {
     frame_call *all = &call->base;
@@ -224,7 +224,7 @@ static void note_applied(lks_call *call, lks_applied applied)
         all->applied = applied;
 }
 
-/* A try ended without an answer. The error includes what a server said before. */
+/* A try ended without an answer. The error includes an earlier error of a server. */
 static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, const char *how)
 {
     const char *cause = call->cause;
@@ -233,11 +233,11 @@ static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, con
                          cause ? "; before that: " : "", cause ? cause : "");
 }
 
-/* Ends the call with call->error, whatever its state is. */
+/* Ends the call with call->error, in any state. */
 static void give_up(lks_call *call)
 {
     if (call_state_of(call) == CALL_SENDING)
-        connection_withdraw(&call->base); /* now it is QUEUED or AWAITING */
+        connection_withdraw(&call->base); /* from now on it is QUEUED or AWAITING */
     if (call_state_of(call) == CALL_AWAITING) {
         note_applied(call, LKS_APPLIED_MAYBE);
         connection_forget(&call->base);
@@ -247,20 +247,20 @@ static void give_up(lks_call *call)
 
 /* ---- another try ---------------------------------------------------------------------------- */
 
-/* Before the next try: jittered, exponential, and no shorter than the server asked for. */
+/* The pause before the next try: exponential with jitter, and no shorter than the server asked for. */
 static uint64_t pause_ns(lks_call *call)
 {
     return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.tries, &call->channel->random) +
            call->error.retry_after_ms * CLOCK_NS_PER_MS;
 }
 
-/* What a try gets at least: a server that waited for something before its last refusal may do so again. */
+/* The least time of a try: a server that waited for something before its last refusal may do so again. */
 static uint64_t patience_ns(const lks_call *call)
 {
     return 2 * call->refusal_ns;
 }
 
-/* How long one try may take, when there may be another. */
+/* The time limit of a try that may be repeated. */
 static uint64_t try_ns(const lks_call *call, uint64_t now)
 {
     uint64_t deadline_ns = request_of(call)->deadline_ns, ns = deadline_ns > now ? (deadline_ns - now) / 2 : 0;
@@ -272,7 +272,7 @@ static uint64_t try_ns(const lks_call *call, uint64_t now)
     return ns > patience_ns(call) ? ns : patience_ns(call);
 }
 
-/* Whether the last try, which failed, was harmless. */
+/* Whether the call may be repeated after the last try, which failed. */
 static bool may_repeat(const lks_call *call)
 {
     return call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;
@@ -288,14 +288,14 @@ static bool has_time(const lks_call *call, uint64_t again_ns)
     return again_ns < deadline_ns && (!certain || again_ns + patience_ns(call) <= deadline_ns);
 }
 
-/* The try failed with call->error. `transient`: another might not. */
+/* The try failed with call->error. `transient`: another try might succeed. */
 static void try_failed(lks_call *call, bool transient)
 {
     uint64_t again_ns = clock_now_ns() + pause_ns(call);
 
     note_applied(call, call->error.applied);
     if (transient)
-        channel_leave(call->channel, call->base.connection);
+        channel_avoid(call->channel, call->base.connection);
     bool budgeted = channel_note_try(call->channel, !transient) || request_of(call)->insist;
     if (!transient || !may_repeat(call) || request_of(call)->no_retry || !budgeted || !has_time(call, again_ns)) {
         fail(call);
@@ -320,7 +320,7 @@ static void on_token(frame_call *base, const char *authorization, const lks_erro
     lks_call *call = call_of(base);
 
     if (authorization) {
-        wait_with(call, authorization);
+        set_token(call, authorization);
         return;
     }
     call->error = *why;
@@ -355,7 +355,7 @@ static void on_sent(frame_call *base, uint64_t now)
 
 static void on_unsent(frame_call *base)
 {
-    wait_in_line(call_of(base));
+    enter_queue(call_of(base));
 }
 
 static void on_lost(frame_call *base)
@@ -372,7 +372,7 @@ static void on_malformed(frame_call *base, const char *why)
     try_failed(call, false);
 }
 
-/* The response in a result that says OK; NULL, and call->error is set, if there is none. */
+/* The response of a result with LKS_OK. Returns NULL and sets call->error if it has none. */
 static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *payload)
 {
     const ProtobufCMessageDescriptor *type = request_of(call)->method->response;
@@ -392,9 +392,9 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
     return response;
 }
 
-/* Whether a later try may be answered otherwise. For a call that insists that is every refusal which names the state of
- * the server. */
-static bool may_pass(const lks_call *call)
+/* Whether a later try may succeed. A call that insists also retries every refusal that depends on the state of the
+ * server. */
+static bool is_transient(const lks_call *call)
 {
     if (call->error.code == LKS_UNAVAILABLE)
         return true;
@@ -415,7 +415,7 @@ static bool may_pass(const lks_call *call)
 /* A server answered with call->error. */
 static void refused(lks_call *call)
 {
-    bool transient = may_pass(call);
+    bool transient = is_transient(call);
 
     if (transient) {
         free(call->cause);
@@ -425,8 +425,8 @@ static void refused(lks_call *call)
     try_failed(call, transient);
 }
 
-/* The answers to other calls of the message may have filled the reply. A server that has no room itself says when to
- * come again. */
+/* Sends the call again in its own message: the answers to other calls of the message may have filled the reply. A
+ * server that itself has no room says when to retry. */
 static bool retry_alone(lks_call *call)
 {
     if (call->error.code != LKS_RESOURCE_EXHAUSTED || call->error.retry_after_ms != 0 || !may_repeat(call))
@@ -438,8 +438,8 @@ static bool retry_alone(lks_call *call)
     return true;
 }
 
-/* Out of memory, there are none. */
-static void keep(call_metadata *to, size_t n, Lockstock__Rpc__V1__Metadata *const *from)
+/* Keeps none when out of memory. */
+static void keep_metadata(call_metadata *to, size_t n, Lockstock__Rpc__V1__Metadata *const *from)
 {
     size_t bytes = n * sizeof *to->items;
 
@@ -457,12 +457,12 @@ static void keep(call_metadata *to, size_t n, Lockstock__Rpc__V1__Metadata *cons
     }
 }
 
-/* What an answer has beside response and error. */
+/* Keeps the metadata and details of an answer. */
 static void keep_additions(lks_call *call, const Lockstock__Rpc__V1__Result *from)
 {
-    keep(&call->headers, from->n_headers, from->headers);
-    keep(&call->trailers, from->n_metadata, from->metadata);
-    keep(&call->details, from->n_details, from->details);
+    keep_metadata(&call->headers, from->n_headers, from->headers);
+    keep_metadata(&call->trailers, from->n_metadata, from->metadata);
+    keep_metadata(&call->details, from->n_details, from->details);
     free(call->text);
     call->text = strlen(from->message) >= LKS_ERROR_MESSAGE_MAX ? strdup(from->message) : NULL;
 }
@@ -497,8 +497,8 @@ static void set_unreachable(lks_call *call)
                          connection ? connection_why(connection) : "");
 }
 
-/* While no try is under way, the error of the last one tells more than the deadline does. */
-static void overdue(lks_call *call)
+/* If no try is under way, reports the error of the last one, which says more than the deadline does. */
+static void settle_overdue(lks_call *call)
 {
     bool tried = call->error.code != LKS_OK;
 
@@ -524,9 +524,9 @@ static void run_due(struct timer *timer)
     if (now < call->due_ns) {
         wake_at(call, call->due_ns);
     } else if (now >= request_of(call)->deadline_ns) {
-        overdue(call);
+        settle_overdue(call);
     } else if (call_state_of(call) == CALL_SENDING) {
-        channel_leave(call->channel, connection);
+        channel_avoid(call->channel, connection);
         connection_withdraw(&call->base);
         connection_suspect(connection);
     } else if (call_state_of(call) == CALL_AWAITING) {
@@ -589,7 +589,7 @@ void call_complete(frame_call *base)
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     enter(call, CALL_COMPLETE);
-    pthread_cond_broadcast(&call->finished); /* not under the lock, which a thread that wakes takes */
+    pthread_cond_broadcast(&call->finished); /* outside the lock, which the woken thread takes */
     call_unref(call);
 }
 

@@ -1,5 +1,4 @@
-/* Inside of call.c, start.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws
- * its states and has its invariants. */
+/* The struct of a call; private to call.c, start.c and wait.c. call.c describes its states and invariants. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CALL_H
 #define LOCKSTOCK_CLIENT_CALL_CALL_H
 
@@ -25,7 +24,7 @@ typedef enum call_state {
 } call_state;
 
 typedef struct call_metadata {
-    lks_metadata *items; /* one allocation with what they point to */
+    lks_metadata *items; /* one allocation, including the texts */
     size_t n;
 } call_metadata;
 
@@ -39,7 +38,7 @@ struct lks_call {
     lks_channel *channel; /* may be gone once SETTLED */
     loop_task start;
     unsigned forks; /* of the process that started it (forks.h) */
-    bool driven;    /* nobody may wait for it: the channel has no thread */
+    bool driven;    /* no thread may wait for it: the channel has no thread */
 
     /* Shared. */
     atomic_uint references;
@@ -52,18 +51,18 @@ struct lks_call {
     intercepted intercepted;
 
     /* The loop thread's. */
-    struct timer timer;  /* not later than */
+    struct timer timer;  /* fires no later than due_ns */
     uint64_t due_ns;     /* when the state ends by itself */
-    bool alone;          /* it shares no message any more */
+    bool alone;          /* it must not share a message any more */
     uint64_t sent_ns;    /* the last message */
-    uint64_t refusal_ns; /* how long a server took for the last refusal that may pass */
-    char *cause;         /* and why it refused; NULL = none did, or out of memory */
+    uint64_t refusal_ns; /* how long a server took for the last transient refusal */
+    char *cause;         /* the text of that refusal; NULL = none, or out of memory */
 
     /* The loop thread's until SETTLED, then constant. */
     lks_error error; /* of the last try, then of the call */
     ProtobufCMessage *response;
     call_metadata headers, trailers, details; /* of the last answer */
-    char *text;                               /* the error's, when it is longer than lks_error has room for */
+    char *text;                               /* the error's text, when it is too long for lks_error */
 };
 
 static inline call_state call_state_of(const lks_call *call)
@@ -71,16 +70,17 @@ static inline call_state call_state_of(const lks_call *call)
     return atomic_load_explicit(&call->state, memory_order_acquire);
 }
 
-/* An admitted call that is not started yet; takes over the request. NULL: no memory. */
+/* An admitted call that is not started yet. Takes ownership of the request. NULL: out of memory. */
 lks_call *call_new(lks_channel *channel, struct request *request, unsigned references);
 
-/* NULL: nothing to follow. False: the context's call was stopped already. */
+/* context NULL: nothing to follow. False: the context's call was already stopped. */
 bool call_follow(lks_call *call, lks_rpc_context *context);
 
-/* It is SETTLED, and has left the channel's list of those: tells who waits for it. */
+/* Completes a call that is SETTLED and is not in the channel's list of settled calls any more: wakes the threads that
+ * wait for it. */
 void call_complete(frame_call *base);
 
-/* Frees the call with the last reference. */
+/* Drops a reference; the last one frees the call. */
 void call_unref(lks_call *call);
 
 #endif

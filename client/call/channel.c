@@ -18,13 +18,13 @@ enum {
     WAITING_MAX = 16384,
     QUEUE_MAX = 65536,
     RETRY_TOKENS_MAX = 1000,
-    INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
+    INSISTENT_MAX = 1024, /* calls that insist and may exceed a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
-    TIMERS_OF_URL = 4, /* of its connection, its stream, its dial and its engine */
+    TIMERS_OF_URL = 4, /* for the connection, the stream, the dial and the engine */
     KEEPALIVE_MS_MIN = 1000,
     KEEPALIVE_TIMEOUT_MS = 20000,
-    QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */
+    QUEUE_PART = 2 /* a call may queue here for 1 / QUEUE_PART of its time; the rest is for the server */
 };
 
 static const char SCHEME[] = "Bearer ";
@@ -38,7 +38,7 @@ static size_t text_len(const char *text)
 
 bool channel_has_room(const lks_channel *channel, const ProtobufCMessage *request)
 {
-    enum { CALL_BYTES = 256 /* more than a call is longer on the way, but for what the channel adds */ };
+    enum { CALL_BYTES = 256 /* an upper bound for a call's bytes beyond its request and what the channel adds */ };
 
     return protobuf_c_message_get_packed_size(request) + text_len(channel->options.ns) +
                text_len(channel->options.token) + CALL_BYTES <=
@@ -62,7 +62,7 @@ lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error)
     if (atomic_fetch_add(&channel->under_way, 1) >= calls_max) {
         channel_dismiss(channel);
         return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                                    "%zu calls are under way already", calls_max);
+                                    "%zu calls are already under way", calls_max);
     }
     if (atomic_load(&channel->closing)) {
         channel_dismiss(channel);
@@ -95,12 +95,12 @@ void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *cal
     if (lane == LANE_PROMPT && channel->n_prompt++ == 0)
         pace_begin(&channel->pace, clock_now_ns());
     call->enqueued = channel->enqueued++;
-    TAILQ_INSERT_TAIL(&channel->queue[lane], call, in_line);
+    TAILQ_INSERT_TAIL(&channel->queue[lane], call, in_queue);
 }
 
 void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->queue[lane], call, in_line);
+    TAILQ_REMOVE(&channel->queue[lane], call, in_queue);
     if (lane == LANE_PROMPT)
         channel->n_prompt--;
 }
@@ -112,24 +112,24 @@ const char *channel_token(lks_channel *channel)
 
 void channel_enqueue_for_token(lks_channel *channel, frame_call *call)
 {
-    TAILQ_INSERT_TAIL(&channel->tokenless, call, in_line);
+    TAILQ_INSERT_TAIL(&channel->tokenless, call, in_queue);
 }
 
 void channel_dequeue_for_token(lks_channel *channel, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->tokenless, call, in_line);
+    TAILQ_REMOVE(&channel->tokenless, call, in_queue);
 }
 
 void channel_settle(lks_channel *channel, frame_call *call)
 {
     TAILQ_REMOVE(&channel->calls, call, in_calls);
-    TAILQ_INSERT_TAIL(&channel->settled, call, in_line);
+    TAILQ_INSERT_TAIL(&channel->settled, call, in_queue);
     channel_dismiss(channel);
 }
 
 void channel_unsettle(lks_channel *channel, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->settled, call, in_line);
+    TAILQ_REMOVE(&channel->settled, call, in_queue);
 }
 
 const struct connection *channel_why(const lks_channel *channel)
@@ -152,8 +152,8 @@ bool channel_note_try(lks_channel *channel, bool passed)
     return max == 0 || *left > max / 2;
 }
 
-/* Sends queued calls, as far as there is room, and writes. */
-static void send_off(lks_channel *channel)
+/* Sends queued calls while there is room, and writes. */
+static void send_queued(lks_channel *channel)
 {
     struct connection *connection;
     connection_lane lane;
@@ -165,7 +165,7 @@ static void send_off(lks_channel *channel)
         connection_flush(channel->connections[i]);
 }
 
-/* Completions may start, cancel and free calls: all of that comes back as a task of the loop. */
+/* Completions may start, cancel and free calls; the loop does this later, in tasks. */
 static void complete_settled(lks_channel *channel)
 {
     frame_call *call;
@@ -192,8 +192,8 @@ static void turn(lks_channel *channel, uint64_t until_ns)
     run_tasks(channel, loop_wait(&channel->loop, until_ns));
     loop_run_ready(&channel->loop);
     heap_run(&channel->loop.timers);
-    channel_tell_state(channel);
-    send_off(channel);
+    channel_report_state(channel);
+    send_queued(channel);
     complete_settled(channel);
 }
 
@@ -203,7 +203,7 @@ void channel_step(lks_channel *channel)
     on_completion_thread = true;
     turn(channel, 0);
     on_completion_thread = false;
-    loop_rest(&channel->loop);
+    loop_lend(&channel->loop);
 }
 
 static void *run_loop(void *arg)
@@ -213,7 +213,7 @@ static void *run_loop(void *arg)
     on_completion_thread = true;
     while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0)
         turn(channel, heap_next_ns(&channel->loop.timers));
-    run_tasks(channel, loop_wait(&channel->loop, 0)); /* late cancels hold references to calls */
+    run_tasks(channel, loop_wait(&channel->loop, 0)); /* to drop the references of late cancels */
     on_completion_thread = false;
     return NULL;
 }
@@ -240,7 +240,7 @@ static void run_fetched(loop_task *task)
         call->events->token(call, authorization, &why);
 }
 
-/* ---- the loop borrowed ----------------------------------------------------------- */
+/* ---- borrowing the loop ---------------------------------------------------------- */
 
 bool channel_enter(lks_channel *channel, loop_task *start)
 {
@@ -251,7 +251,7 @@ bool channel_enter(lks_channel *channel, loop_task *start)
         return false;
     }
     start->run(start);
-    send_off(channel);
+    send_queued(channel);
     return true;
 }
 
@@ -278,7 +278,7 @@ bool channel_read(lks_channel *channel, struct connection *connection)
     }
     if (!loop_stay(&channel->loop, source))
         return false;
-    send_off(channel);
+    send_queued(channel);
     return true;
 }
 
@@ -326,8 +326,8 @@ lks_code lks_channel_reload_tls(lks_channel *channel, lks_error *error)
     return code;
 }
 
-/* How often a URL stands before: a connection of each begins with another address of its name. */
-static uint32_t times_before(const char *urls, const char *url, size_t len)
+/* How often a URL occurs before this place. Each of its connections begins with another address of the host's name. */
+static uint32_t count_before(const char *urls, const char *url, size_t len)
 {
     uint32_t n = 0;
 
@@ -355,13 +355,13 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
         size_t len = strcspn(url, ",");
 
         if (channel->n_connections == URLS_MAX)
-            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be at most %d", URLS_MAX);
         lks_code code =
             connection_is_encrypted(url) && !channel->tls ? load_tls(channel, &channel->tls, error) : LKS_OK;
         if (code != LKS_OK)
             return code;
         options.tls = channel->tls;
-        options.first_address = times_before(urls, url, len);
+        options.first_address = count_before(urls, url, len);
         code = connection_open(url, len, &options, &channel->connections[channel->n_connections], error);
         if (code != LKS_OK)
             return code;
@@ -388,7 +388,7 @@ static void fill_in(lks_channel_options *options)
         options->message_bytes_max = MESSAGE_BYTES_MAX;
 }
 
-/* *text becomes the channel's copy. False when out of memory. */
+/* Replaces *text by the channel's copy. False when out of memory. */
 static bool copy_text(const char **text, const char *prefix, char **ret)
 {
     if (!*text)
@@ -454,7 +454,7 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
     if (o->policy > LKS_LEAST_IN_FLIGHT)
         wrong = "options.policy: must be an lks_channel_policy";
     else if (o->token && o->get_token)
-        wrong = "options.get_token: there is a token, too";
+        wrong = "options.get_token: must be NULL if options.token is set";
     else if (o->driven > 1)
         wrong = "options.driven: must be 0 or 1";
     else if (o->keepalive_ms > 0 && o->keepalive_ms < KEEPALIVE_MS_MIN)
@@ -466,12 +466,12 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
     else if (o->retry_tokens > RETRY_TOKENS_MAX)
         wrong = "options.retry_tokens: at most 1,000";
     else if (o->n_interceptors > LKS_INTERCEPTORS_MAX)
-        wrong = "options.n_interceptors: at most 32";
+        wrong = "options.n_interceptors: must be at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)
-        wrong = "options.interceptors: must not be NULL, n_interceptors is not 0";
+        wrong = "options.interceptors: must not be NULL if n_interceptors is not 0";
     for (size_t i = 0; !wrong && i < o->n_interceptors; i++)
         if (!o->interceptors[i].before && !o->interceptors[i].after)
-            wrong = "options.interceptors: one has neither before nor after";
+            wrong = "options.interceptors: each must have `before` or `after`";
     return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 
@@ -490,14 +490,14 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 
-    /* The threads of the channel, and those that nng starts with the first socket, take no signals of the process. */
+    /* Blocks signals for the threads of the channel, and for those that nng starts with the first socket. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     code = open_connections(channel, urls, error);
     if (code == LKS_OK && own.get_token && !(channel->tokens = tokens_new(&own, &channel->loop, &channel->fetched)))
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     if (own.driven)
-        loop_rest(&channel->loop);
+        loop_lend(&channel->loop);
     else if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,7 @@
-/* Which server the next call goes to, and what the channel says of them all. Loop thread. */
+/* Chooses the server of the next call, and reports the state of the channel. Loop thread. */
 #include "client/call/channel.h"
 
-void channel_leave(lks_channel *channel, const struct connection *connection)
+void channel_avoid(lks_channel *channel, const struct connection *connection)
 {
     if (channel->connections[channel->current] == connection)
         channel->current = (channel->current + 1) % channel->n_connections;
@@ -24,8 +24,8 @@ static connection_lane next_lane(const lks_channel *channel, const struct connec
     return next;
 }
 
-/* The current connection, or the next one that is up, which becomes current when a call goes to it: one that failed there
- * waits for another, which may come up meanwhile. */
+/* The current connection, or the next one that is up, which becomes current when a call goes to it. A call that failed
+ * there waits for another connection, which may come up meanwhile. */
 static struct connection *first_up(lks_channel *channel, connection_lane *lane)
 {
     for (size_t i = 0; i < channel->n_connections; i++) {
@@ -42,7 +42,7 @@ static struct connection *first_up(lks_channel *channel, connection_lane *lane)
     return NULL;
 }
 
-/* The next one in turn with room, or of those with room the one that has the fewest calls. */
+/* By policy: the next connection with room, or the connection with room that has the fewest calls. */
 static struct connection *next_with_room(lks_channel *channel, connection_lane *ret)
 {
     bool takes_turns = channel->options.policy == LKS_ROUND_ROBIN;
@@ -90,7 +90,7 @@ bool channel_connected(const lks_channel *channel)
     return state_now(channel) == LKS_CHANNEL_READY;
 }
 
-void channel_tell_state(lks_channel *channel)
+void channel_report_state(lks_channel *channel)
 {
     lks_channel_state state = state_now(channel);
 

@@ -1,4 +1,4 @@
-/* A channel without a thread, as the program's own event loop sees it. */
+/* A channel without a thread, for the event loop of the program. */
 #include <limits.h>
 
 #include "base/clock.h"
@@ -27,9 +27,9 @@ lks_code lks_channel_step(lks_channel *channel, lks_error *error)
 
     lks_error_clear(error);
     if (!channel->options.driven)
-        wrong = "options.driven: the channel has a thread of its own";
+        wrong = "options.driven: is not set; the channel has its own thread";
     else if (channel_on_completion_thread())
-        wrong = "a step inside of a step";
+        wrong = "lks_channel_step must not be called inside itself";
     else if (channel->forks != forks_so_far())
         wrong = "the channel belongs to the process before the fork";
     if (wrong)

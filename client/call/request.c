@@ -1,5 +1,5 @@
-/* Invariant: all tries of a call carry the same natural id, and the same payload but for a field with the option
- * first_try. So a server knows that they are one call. */
+/* Invariant: all tries of a call carry the same natural id, and the same payload, except for a field with the option
+ * first_try. So a server recognises them as one call. */
 #include "client/call/request.h"
 
 #include <stddef.h>
@@ -15,8 +15,8 @@
 #include "base/trace_context.h"
 
 enum {
-    UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may arrive as late */
-    WAIT_MARGIN_MS = 5000,      /* the default timeout of a call that waits has so much more than its wait */
+    UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may still arrive until then */
+    WAIT_MARGIN_MS = 5000,      /* the default timeout of a call that waits exceeds its wait by this */
     METADATA_MAX = 64,
     TRACE_KEYS = 2,
     FRAME_HEADER_BYTES = 16 /* before a frame on the wire; rounded up */
@@ -40,7 +40,7 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
     return default_ms > least_ms ? default_ms : least_ms;
 }
 
-/* getrandom is interrupted for longer texts only. */
+/* getrandom(2) is interrupted only for longer requests. */
 static void random_bytes(void *bytes, size_t len)
 {
     if (getrandom(bytes, len, 0) != (ssize_t)len)
@@ -115,7 +115,7 @@ static uint8_t *put_metadata(uint8_t *at, const lks_metadata *from)
     return put_bytes(at, VALUE, from->value, from->len);
 }
 
-/* As put_metadata; remembers where the traceparent is. */
+/* As put_metadata, and remembers where the traceparent is. */
 static uint8_t *put_traced(struct request *request, uint8_t *at, const lks_metadata *from)
 {
     trace_context context;
@@ -129,11 +129,11 @@ static uint8_t *put_traced(struct request *request, uint8_t *at, const lks_metad
     return at;
 }
 
-/* Changes `message`, which is the caller's copy. */
+/* Changes `message`, which must be a copy of the caller's. */
 static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message, const lks_metadata *metadata,
                              size_t n_metadata, struct request **ret, lks_error *error)
 {
-    /* Room for two payloads. The second is longer where `true` is a default, which is not sent. */
+    /* Room for two payloads. The second may be longer: a bool with the default `true` is sent only if false. */
     enum { LONGER = 16 };
     size_t payload = protobuf_c_message_get_packed_size(message);
     size_t call = 2 * HEAD_BYTES_MAX + strlen(method->path) + payload;
@@ -225,12 +225,12 @@ static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *mess
     if (!options)
         return LKS_OK;
     if (options->n_metadata > METADATA_MAX)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.metadata: more than %d",
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.metadata: must be at most %d",
                              METADATA_MAX);
     for (size_t i = 0; i < options->n_metadata; i++)
         if (!is_key(options->metadata[i].key))
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "options.metadata[%zu].key: not of a-z, 0-9, '-', '_' and '.'", i);
+                                 "options.metadata[%zu].key: must consist of a-z, 0-9, '-', '_' and '.'", i);
     return LKS_OK;
 }
 
@@ -242,12 +242,13 @@ static bool has_key(const lks_metadata *metadata, size_t n, const char *key)
     return false;
 }
 
-/* What the context has of trace context (W3C), and the call does not name. Returns how many entries were added. */
+/* Adds the trace context (W3C) of the call's context, except for keys that the call has itself. Returns how many
+ * entries were added. */
 static size_t gather_trace(const lks_call_options *options, lks_metadata *metadata, size_t n)
 {
     static const char *const keys[TRACE_KEYS] = {TRACEPARENT, "tracestate"};
     const lks_rpc_context *context = options ? options->context : NULL;
-    bool given = has_key(metadata, n, keys[0]); /* a trace of the caller's own */
+    bool given = has_key(metadata, n, keys[0]); /* the caller gave its own trace */
     size_t added = 0;
 
     for (size_t k = 0; context && k < TRACE_KEYS && !given; k++)
@@ -270,8 +271,8 @@ static const char *begin_trace(char text[TRACE_PARENT_CHARS + 1])
     return text;
 }
 
-/* The metadata of the call, and that of the channel whose keys the call does not have. `trace` is written when the call
- * begins one. */
+/* Collects the metadata of the call, and the channel's metadata for keys that the call does not have. Writes `trace` if
+ * the call begins a trace. */
 static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
                               lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS], char trace[TRACE_PARENT_CHARS + 1])
 {
@@ -305,7 +306,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
 
     size_t n_metadata = gather_metadata(options, defaults, metadata, trace);
 
-    /* The id is filled into a shallow copy. */
+    /* A shallow copy gets the id. */
     max_align_t brief[512 / sizeof(max_align_t)]; /* has room for most requests */
     size_t size = method->request->sizeof_message;
     ProtobufCMessage *copy = size <= sizeof brief ? (void *)brief : malloc(size);
@@ -328,7 +329,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     size_t bytes = request_bytes_max(request, false);
     request->needs_token =
         defaults->get_token && !(options && has_key(options->metadata, options->n_metadata, AUTHORIZATION));
-    if (request->needs_token) /* it is not known yet */
+    if (request->needs_token) /* the token is not known yet */
         bytes += TOKEN_METADATA_BYTES(sizeof "Bearer " + LKS_TOKEN_BYTES_MAX);
     if (bytes + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
         free(request);
@@ -348,7 +349,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
         request->deadline_ns = options->context->deadline_ns;
     if (request->deadline_ns <= now_ns) {
         free(request);
-        return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "options.context: its deadline is over");
+        return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "options.context: its deadline has passed");
     }
     *ret = request;
     return LKS_OK;

@@ -6,7 +6,7 @@
 #include "client/call/call.h"
 #include "client/call/request.h"
 
-/* Makes an admitted call that is not started yet. */
+/* Admits and makes a call that is not started yet. */
 static lks_code make(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                      const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
 {
@@ -15,7 +15,7 @@ static lks_code make(lks_channel *channel, const lks_rpc_method *method, const P
 
     if (!insists && channel_is_slow(channel, options->timeout_ms) && lks_rpc_wait_ms(method, message) == 0)
         return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                                    "calls queue in this channel for too long");
+                                    "the queue of this channel is too slow for the call's deadline");
     lks_code code = channel_admit(channel, insists, error);
     if (code != LKS_OK)
         return code;
@@ -85,8 +85,8 @@ lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method
     return LKS_OK;
 }
 
-/* Starts a call without `done` that this thread waits for. If this thread could send it, it also reads the answer,
- * as long as nothing else is to be done. The call may be complete then. */
+/* Starts a call without `done` that this thread waits for. If this thread can send it, it also reads the answer, as
+ * long as there is no other work. The call may be complete afterwards. */
 static void run(lks_channel *channel, lks_call *call)
 {
     if (!channel_enter(channel, &call->start))
@@ -109,9 +109,10 @@ lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, 
 
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "a synchronous call on the completion thread");
+                             "a synchronous call is not allowed on the completion thread");
     if (channel->options.driven)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a synchronous call on a driven channel");
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "a synchronous call is not allowed on a driven channel");
     lks_code code = prepare(channel, method, message, options, options_bytes, 2, &call, error);
     if (code != LKS_OK)
         return code;

@@ -1,4 +1,5 @@
-/* Invariant: what the callback gave belongs to its thread while the state is WANTED, and to the loop thread otherwise. */
+/* Invariant: the result of the callback belongs to its thread while the state is WANTED, and to the loop thread
+ * otherwise. */
 #include "client/call/tokens.h"
 
 #include <pthread.h>
@@ -28,14 +29,14 @@ struct tokens {
     pthread_cond_t changed;
     tokens_state state; /* under the lock */
 
-    /* What the callback gave. */
+    /* The result of the callback. */
     char given[LKS_TOKEN_BYTES_MAX + 1];
     uint32_t lasts_ms;
     lks_error error;
 
     /* The loop thread's. */
     char authorization[sizeof SCHEME + LKS_TOKEN_BYTES_MAX];
-    uint64_t until_ns, again_ns; /* when it ends; from when on the next one is fetched */
+    uint64_t until_ns, again_ns; /* when the token ends; when the next one is fetched */
 };
 
 bool tokens_is_valid(const char *token)
@@ -60,9 +61,8 @@ static void fetch(tokens *t)
         lks_error_set(&t->error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "options.get_token: %s",
                       why.message[0] ? why.message : lks_code_name(code));
     else if (!tokens_is_valid(t->given))
-        lks_error_set(
-            &t->error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO,
-            "options.get_token: gave a token that is not of 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
+        lks_error_set(&t->error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO,
+                      "options.get_token: the token must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
     else
         t->error = (lks_error){.code = LKS_OK};
 }
@@ -91,7 +91,7 @@ static void *run(void *arg)
 
 /* ---- the loop thread --------------------------------------------------------------------------- */
 
-static void want(tokens *t)
+static void request_token(tokens *t)
 {
     pthread_mutex_lock(&t->lock);
     if (t->state == TOKENS_IDLE) {
@@ -106,7 +106,7 @@ const char *tokens_get(tokens *t)
     uint64_t now_ns = clock_now_ns();
 
     if (now_ns >= t->again_ns)
-        want(t);
+        request_token(t);
     return now_ns < t->until_ns ? t->authorization : NULL;
 }
 
@@ -130,7 +130,7 @@ const char *tokens_take(tokens *t, lks_error *error)
     return good ? t->authorization : NULL;
 }
 
-/* ---- its life ------------------------------------------------------------------------------------ */
+/* ---- opening and closing ----------------------------------------------------------------------------------- */
 
 bool tokens_is_thread(const tokens *t)
 {

@@ -1,4 +1,4 @@
-/* The tokens that the callback of a channel gives (lks_channel_options.get_token). It runs on a thread of its own, so that
+/* Tokens from the callback of a channel (lks_channel_options.get_token). The callback runs on its own thread, so that
  * no call that has a token waits for it.
  *
  *   IDLE --a call wants one--> WANTED --the callback has returned--> FETCHED --the loop thread takes it--> IDLE */
@@ -14,7 +14,7 @@
 
 typedef struct tokens tokens;
 
-/* `fetched` is posted to the loop each time the callback has returned. NULL: no memory, or no thread. */
+/* Posts `fetched` to the loop each time the callback has returned. NULL: out of memory or threads. */
 tokens *tokens_new(const lks_channel_options *options, struct loop *loop, loop_task *fetched);
 
 /* Waits until the callback has returned. After loop_close. Takes NULL. */
@@ -28,11 +28,11 @@ bool tokens_is_valid(const char *token);
 
 /* ---- on the loop thread -------------------------------------------------------------------- */
 
-/* The metadata "authorization", until the next call of tokens_*; NULL: there is none yet, and `fetched` will run. Has the
- * callback run early enough that the next token is there when this one ends. */
+/* The metadata "authorization", until the next call of tokens_*; NULL: there is no token yet, and `fetched` will run.
+ * Starts the callback in the last fifth of a token's life, before it ends. */
 const char *tokens_get(tokens *t);
 
-/* When `fetched` runs: what the callback gave, for the calls that wait; NULL with *error. */
+/* Call it when `fetched` runs: returns the new token, for the calls that wait; NULL with *error. */
 const char *tokens_take(tokens *t, lks_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the user's threads do with a call that was started: wait for it, cancel it, give it up. */
+/* Functions for a started call, on the threads of the program: wait, cancel, free. */
 #include "client/call/call.h"
 
 #include <time.h>
@@ -34,12 +34,14 @@ bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms)
 lks_code lks_call_wait(lks_call *call, lks_error *error)
 {
     if (channel_on_completion_thread())
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "waiting is not allowed on the completion thread");
     if (call->forks != forks_so_far())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "the call belongs to the process before the fork");
     if (call->driven && !lks_call_is_done(call))
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait for a call of a driven channel");
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "waiting is not allowed for a call of a driven channel");
     atomic_fetch_add(&call->references, 1);
     pthread_mutex_lock(&call->lock);
     while (call_state_of(call) != CALL_COMPLETE)
@@ -95,7 +97,7 @@ void lks_call_cancel(lks_call *call)
     call_state state = call_state_of(call);
     if (state < CALL_SETTLED && !call->cancelled) {
         call->cancelled = true;
-        if (state > CALL_STARTED) { /* else its start sees it */
+        if (state > CALL_STARTED) { /* otherwise run_start sees `cancelled` */
             call->cancel_posted = true;
             atomic_fetch_add(&call->references, 1);
             loop_post(&call->channel->loop, &call->cancel);

@@ -1,4 +1,4 @@
-/* Invariant: each call under way has a reference to its grant, so that the grant lives until the last answer. */
+/* Invariant: each call under way has a reference to its grant, so that the grant exists until the last answer. */
 #include "client/lease/grant.h"
 
 #include "base/clock.h"
@@ -35,7 +35,7 @@ static void answered(lks_call_function *function, void *arg, lks_code code, cons
     lease_drop(&grant->lease);
 }
 
-/* The lock is held, so that a cancel sees the call. */
+/* Starts the call under the lock, so that a cancel sees it. */
 static lks_code start(struct grant *grant, bool cancels, const lks_rpc_method *method, const ProtobufCMessage *request,
                       const lks_call_options *options, grant_next *next, lks_error *error)
 {
@@ -89,24 +89,24 @@ uint32_t grant_timeout_ms(const struct grant *grant, uint64_t most_ms)
     return left_ms > 0 ? (uint32_t)left_ms : 1;
 }
 
-uint32_t grant_patience_ms(const struct grant *grant, uint32_t least_ms)
+uint32_t grant_end_timeout_ms(const struct grant *grant, uint32_t least_ms)
 {
     uint32_t lease_ms = grant->lease.lease_ms;
 
     return lease_ms > least_ms ? lease_ms : least_ms;
 }
 
-uint32_t grant_ending_ms(struct grant *grant, uint32_t timeout_ms)
+uint32_t grant_begin_end(struct grant *grant, uint32_t timeout_ms)
 {
     uint32_t channel_ms = grant->lease.channel->options.timeout_ms;
 
     grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
     if (timeout_ms == 0)
-        return grant_patience_ms(grant, channel_ms);
+        return grant_end_timeout_ms(grant, channel_ms);
     return timeout_ms < channel_ms ? timeout_ms : channel_ms;
 }
 
-uint32_t grant_asking_ms(const struct grant *grant, uint32_t wait_ms)
+uint32_t grant_first_timeout_ms(const struct grant *grant, uint32_t wait_ms)
 {
     if (grant->until_ns == CLOCK_NEVER)
         return 0;

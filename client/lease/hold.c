@@ -1,5 +1,5 @@
-/* A hold is acquired by Acquire and, after a long wait, a Renew. Invariant: what may have been granted and is not
- * returned is released. */
+/* A hold is acquired by Acquire and, after a long wait, a Renew. Invariant: locks that may have been granted and are
+ * not returned to the caller are released. */
 #include "client/lease/hold.h"
 
 #include <stdio.h>
@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum {
-    BATCH_MAX = 256,  /* leases in one Renew, as the contract allows */
-    WATCH_MS = 60000, /* a watch waits at a server that has hung for no longer than this */
+    BATCH_MAX = 256,  /* the most leases in one Renew, by the contract */
+    WATCH_MS = 60000, /* the longest wait of a watch, in case the server hangs */
 };
 
 static lks_hold *of(struct grant *grant)
@@ -50,7 +50,8 @@ static void renewed(void *arg, lks_code code, const lks_renew_response *response
     lks_error wrong;
 
     if (code == LKS_OK && response->n_results != batch->n) {
-        code = lks_error_set(&wrong, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer without a result for each lease");
+        code = lks_error_set(&wrong, LKS_INTERNAL, LKS_APPLIED_MAYBE,
+                             "the answer does not have one result for each lease");
         error = &wrong;
     }
     for (size_t i = 0; i < batch->n && code == LKS_OK; i++)
@@ -127,7 +128,7 @@ void hold_quiesce(const struct hold_spec *spec)
 
 /* ---- giving back ---------------------------------------------------------------- */
 
-lks_code hold_tell_lost(lks_error *error)
+lks_code hold_set_lost(lks_error *error)
 {
     return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
                                 "the lock had been lost before");
@@ -150,13 +151,13 @@ void hold_release_later(const lks_hold *hold)
     lks_lock_release_start(hold->spec->channel, &request, &options, NULL, NULL, NULL, NULL);
 }
 
-/* The result of a Release; one that failed continues in the background. */
+/* Evaluates the answer to a Release; a Release that failed continues in the background. */
 static lks_code end_release(const lks_hold *hold, lks_code code, const lks_release_response *response, lks_error *error)
 {
     if (code != LKS_OK)
         hold_release_later(hold);
     if (hold->result == LKS_LOCK_LOST)
-        return hold_tell_lost(error);
+        return hold_set_lost(error);
     if (code == LKS_OK && response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
         return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
                                     "the lock had been taken away before");
@@ -176,7 +177,7 @@ lks_code hold_give_back(lks_hold *hold, lks_error *error)
         return code;
     if (lease_end(&hold->grant.lease)) {
         hold_release_later(hold);
-        code = hold_tell_lost(error);
+        code = hold_set_lost(error);
     } else if (lease_reporting() || channel_on_completion_thread()) {
         hold_release_later(hold);
     } else {
@@ -235,7 +236,7 @@ static void refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_re
     lks_error_set_reason(&hold->error, code, LKS_APPLIED_NO, reason, "%s", text);
 }
 
-/* An answer that is neither a grant nor a refusal: it may have been a grant. */
+/* Fails because of an unexpected answer, which may have been a grant. */
 static void fail_unexpected(lks_hold *hold, const char *text)
 {
     hold->result = LKS_LOCK_FAILED;
@@ -270,8 +271,8 @@ static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *r
     settle(hold);
 }
 
-/* It is not acquired, but may be granted, also after the refusal of a later try. A refusal is reported once a server
- * has answered the Release. */
+/* Releases locks that are not returned to the caller but may be granted, also when a later try was refused. A refusal
+ * is reported once a server has answered the Release. */
 static void give_back_unreturned(lks_hold *hold)
 {
     const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, LEASE_REFUSED_MS), .insist = true};
@@ -285,7 +286,7 @@ static void give_back_unreturned(lks_hold *hold)
     settle(hold);
 }
 
-static void spend(lks_hold *hold)
+static void expire(lks_hold *hold)
 {
     refuse(hold, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST, "the lease expired before the grant arrived");
 }
@@ -301,7 +302,7 @@ static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage
         return;
     }
     if (code == LKS_OK) {
-        spend(hold);
+        expire(hold);
     } else {
         hold->result = LKS_LOCK_FAILED;
         hold->error = *error;
@@ -329,7 +330,7 @@ static void take_answer(lks_hold *hold, const lks_acquire_response *response)
         for (size_t i = 0; i < response->n_fences && i < hold->spec->n_names; i++)
             hold->fences[i] = response->fences[i]->fence;
         if (response->n_fences != hold->spec->n_names)
-            fail_unexpected(hold, "an answer without a fence");
+            fail_unexpected(hold, "the answer has no fence");
         break;
     case LKS_ACQUIRE_OUTCOME_BUSY:
         refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
@@ -339,10 +340,10 @@ static void take_answer(lks_hold *hold, const lks_acquire_response *response)
                "others held the lock until the timeout");
         break;
     case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
-        spend(hold);
+        expire(hold);
         break;
     default:
-        fail_unexpected(hold, "an answer of an unknown kind");
+        fail_unexpected(hold, "the answer has an unknown outcome");
     }
 }
 
@@ -367,7 +368,7 @@ static void acquired(struct grant *grant, lks_code code, const ProtobufCMessage 
 static lks_code acquire(lks_hold *hold, lks_error *error)
 {
     const struct hold_spec *spec = hold->spec;
-    const lks_call_options options = {.timeout_ms = grant_asking_ms(&hold->grant, hold->wait_ms)};
+    const lks_call_options options = {.timeout_ms = grant_first_timeout_ms(&hold->grant, hold->wait_ms)};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target *targets = malloc(spec->n_names * (sizeof *targets + sizeof(lks_target *)));
 
@@ -448,7 +449,7 @@ lks_code hold_check(struct hold_spec *spec, lks_error *error)
     return code;
 }
 
-/* `room` bytes behind it are the caller's. */
+/* Allocates `room` more bytes behind the hold for the caller. */
 static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, uint32_t timeout_ms, lks_hold **ret,
                          lks_error *error)
 {
@@ -480,7 +481,7 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
     lks_hold *hold = NULL;
 
     if (lease_reporting()) {
-        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "locking blocks, and on_lost must not");
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "locking blocks and is not allowed in on_lost");
         return LKS_LOCK_FAILED;
     }
     if (hold_new(spec, 0, true, 0, &hold, error) != LKS_OK)
@@ -501,13 +502,14 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
 static lks_code check_names(const lks_hold_options *o, lks_error *error)
 {
     if (o->n_names == 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.names: must be at least one");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.names: must have at least one name");
     for (size_t i = 0; i < o->n_names; i++)
         if (!o->names[i] || *o->names[i] == '\0')
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.names[%zu]: must not be empty",
                                  i);
     if (o->n_names > 1 && (!o->group || *o->group == '\0'))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.group: several names need one");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options.group: must be given with several names");
     return LKS_OK;
 }
 

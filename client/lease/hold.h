@@ -1,4 +1,4 @@
-/* Holds, as hold.c, the locks of threads and semaphores use them: lockstock/hold.h says what a hold is. */
+/* Holds (lockstock/hold.h), for hold.c, the locks of threads, and semaphores. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_HOLD_H
 #define LOCKSTOCK_CLIENT_LEASE_HOLD_H
 
@@ -6,7 +6,7 @@
 
 #include "client/lease/grant.h"
 
-/* What is acquired, and how. Constant, and outlives its holds. */
+/* What is acquired, and how. Constant; must outlive its holds. */
 struct hold_spec {
     lks_channel *channel;
     const char *group, *owner;
@@ -28,17 +28,17 @@ struct lks_hold {
     lks_hold_done *done; /* NULL = a thread waits */
     lks_hold_released *released;
     void *arg;
-    unsigned count; /* the holding thread's: how often it is to unlock it */
+    unsigned count; /* how often the holding thread must unlock it; used by that thread only */
 
-    /* The chain's, constant once it is settled. */
-    bool doubtful; /* an answer that was not a grant may have been preceded by one */
+    /* Set by the chain, constant once it is settled. */
+    bool doubtful; /* a grant may have preceded the answer that was not a grant */
     lks_lock_result result;
     lks_error error;
     int64_t left_ms;
     uint64_t fences[]; /* of the names */
 };
 
-/* Fills in the defaults of a spec, except for the owner, and checks it. LKS_INVALID_ARGUMENT. */
+/* Fills in the defaults of a spec, except for the owner, and checks it. LKS_INVALID_ARGUMENT: it is invalid. */
 lks_code hold_check(struct hold_spec *spec, lks_error *error);
 
 /* Copies a spec into `to`, and what it points to into hold_spec_bytes(from) bytes at `at`. Without an owner it gets
@@ -46,18 +46,18 @@ lks_code hold_check(struct hold_spec *spec, lks_error *error);
 size_t hold_spec_bytes(const struct hold_spec *from);
 void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at);
 
-/* Acquires on this thread. The error and *ret are set with every result; the hold that is not acquired is freed. */
+/* Acquires on this thread. The error and *ret are set with every result; a hold that is not acquired is freed. */
 lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int64_t permits, uint32_t wait_ms,
                           lks_hold **ret, lks_error *error);
 
-/* Releases on this thread and frees. On the threads that run callbacks, and what was lost, in the background. Codes as
- * those of lks_mutex_unlock. */
+/* Releases on this thread and frees. Releases in the background on threads that run callbacks, and for a hold that was
+ * lost. Codes as for lks_mutex_unlock. */
 lks_code hold_give_back(lks_hold *hold, lks_error *error);
 
-/* Releases in the background; where that cannot be started the lease ends by itself. */
+/* Releases in the background. If that cannot be started, the lease ends by itself. */
 void hold_release_later(const lks_hold *hold);
 
-/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
+/* The default owner of a lock: "host/pid". */
 enum { HOLD_OWNER_BYTES = 128 };
 void hold_own_name(char owner[HOLD_OWNER_BYTES + 1]);
 
@@ -70,7 +70,7 @@ const lks_hold *hold_reporting(void);
 /* Waits until no on_lost of a hold of the spec runs. Not inside one. */
 void hold_quiesce(const struct hold_spec *spec);
 
-/* LKS_ABORTED: it had been lost. */
-lks_code hold_tell_lost(lks_error *error);
+/* Sets *error to LKS_ABORTED: the lock had been lost. */
+lks_code hold_set_lost(lks_error *error);
 
 #endif

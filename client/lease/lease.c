@@ -2,7 +2,7 @@
  * the lease.
  *
  * Each lease has a timer for its renewal and one for its loss. A renewal is an asynchronous call whose answer sets
- * both, so the keeper's thread never waits for a server and reports a loss in time whatever servers do. */
+ * both, so the keeper's thread never waits for a server and reports a loss in time even if servers do not answer. */
 #include "client/lease/lease.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "client/lease/lease_time.h"
 #include "client/loop/forks.h"
 
-/* A lease that is held for less than WATCH_AFTER_MS is not watched, which saves calls of those who lock for a moment. */
+/* A lease that is held for less than WATCH_AFTER_MS is not watched, which saves calls for short locks. */
 enum { LINGER_MS = 1000, WATCH_AFTER_MS = 200, WATCH_AGAIN_MS = 100, WATCH_FAILED_MS = 1000 };
 
 /* The leases of one kind on one channel. */
@@ -24,16 +24,16 @@ struct lease_set {
     lks_channel *channel;
     const lease_kind *kind;
     size_t n;                  /* leases; there is room for their timers */
-    struct heap renewals;      /* of those that are HELD and are to be renewed */
-    struct heap losses;        /* of those that are HELD or RENEWING */
+    struct heap renewals;      /* leases that are HELD and must be renewed */
+    struct heap losses;        /* leases that are HELD or RENEWING */
     struct lease_watch *watch; /* the call under way; NULL: none */
-    uint64_t watch_ns;         /* when the next one begins; 0: with the first lease that is held */
+    uint64_t watch_ns;         /* when the next watch begins; 0: with the first lease that is held */
     LIST_ENTRY(lease_set) in_sets;
 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t earlier;  /* there is something to do before until_ns */
+    pthread_cond_t earlier;  /* there is work before until_ns */
     pthread_cond_t reported; /* a `lost` has returned */
     LIST_HEAD(, lease_set) sets;
     uint64_t until_ns;
@@ -44,7 +44,7 @@ static struct {
 
 static _Thread_local const struct lease *reporting;
 
-/* The process that keeps leases, the first that did: 1 and its count of forks; 0 = none yet. */
+/* Identifies the first process that kept leases: 1 + its count of forks; 0 = none yet. */
 static atomic_uint process;
 
 lks_code lease_check_process(lks_error *error)
@@ -55,7 +55,7 @@ lks_code lease_check_process(lks_error *error)
     if (atomic_load(&process) == own)
         return LKS_OK;
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                         "leases belong to the process before the fork: a child must exec");
+                         "leases belong to the process before the fork; the child must exec");
 }
 
 static struct lease *of_renewal(struct timer *timer)
@@ -135,7 +135,7 @@ static void extend(struct lease *lease, uint64_t sent_ns, int64_t left_ms)
 
 /* ---- renewals ------------------------------------------------------------------ */
 
-/* Whether the error says nothing about the leases themselves. */
+/* Whether the error is not about the leases themselves. */
 static bool is_transient(lks_code code)
 {
     return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED ||
@@ -185,8 +185,8 @@ void lease_answered(struct lease_batch *batch, const lks_error *error)
     free(batch);
 }
 
-/* The channel calls nothing of the library back before this returns, so the lock may be held: a lease that ended is
- * not in the batch, and its channel is still open. */
+/* Runs under the lock, which is safe because the channel does not call back before this returns. So no lease of the
+ * batch has ended, and its channel is still open. */
 static lks_code send_batch(const struct lease_set *set, struct lease_batch *batch, lks_error *error)
 {
     uint64_t first_lost_ns = CLOCK_NEVER;
@@ -233,7 +233,7 @@ static size_t renew_first(struct lease_set *set, uint64_t until_ns)
     return n;
 }
 
-/* With those that are due within the next third of the first one's time, so that calls are few and large. */
+/* Also renews leases that are due within the next third of the first one's time, so that calls are few and large. */
 static void renew_due(struct lease_set *set, uint64_t now)
 {
     const struct lease *first = of_renewal(heap_first(&set->renewals));
@@ -243,7 +243,7 @@ static void renew_due(struct lease_set *set, uint64_t now)
 
 /* ---- watches ------------------------------------------------------------------- */
 
-/* All leases are renewed after it: one of them may have been taken away before the server had the call. */
+/* Renews all leases afterwards: one of them may have been taken away before the server had the watch. */
 static void begin_watch(struct lease_set *set)
 {
     struct lease_watch *watch = malloc(sizeof *watch);
@@ -270,7 +270,7 @@ void lease_watched(struct lease_watch *watch, const lks_error *error)
     set = watch->set;
     if (set) {
         set->watch = NULL;
-        /* An older server, or a token that may not read, refuses for good. */
+        /* An older server, or a token without the right to read, always refuses. */
         set->watch_ns = !error                      ? clock_in_ms(WATCH_AGAIN_MS)
                         : is_transient(error->code) ? clock_in_ms(WATCH_FAILED_MS)
                                                     : CLOCK_NEVER;
@@ -312,7 +312,7 @@ static bool report_due(uint64_t now)
     return false;
 }
 
-/* Does what is due; returns when more will be. */
+/* Does what is due; returns when the next work is due. */
 static uint64_t run_due(void)
 {
     uint64_t next_ns = CLOCK_NEVER, now = clock_now_ns();
@@ -371,7 +371,7 @@ static bool start_thread(void)
     if (pthread_attr_init(&detached) != 0)
         return false;
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    /* It must not run the process' signal handlers. */
+    /* The thread must not run the process' signal handlers. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     bool started = pthread_create(&thread, &detached, keep, NULL) == 0;
@@ -481,7 +481,8 @@ uint64_t lease_left_ns(const struct lease *lease)
     if (lease_check_process(NULL) != LKS_OK)
         return 0;
     pthread_mutex_lock(&keeper.lock);
-    uint64_t now_ns = clock_now_ns(); /* under the lock: nothing is renewed after this saw it lost */
+    uint64_t now_ns =
+        clock_now_ns(); /* under the lock, so that a lease that was seen as lost is not renewed afterwards */
     uint64_t left_ns = lease->lost_ns > now_ns ? lease->lost_ns - now_ns : 0;
     pthread_mutex_unlock(&keeper.lock);
     return left_ns;

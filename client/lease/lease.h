@@ -1,14 +1,14 @@
-/* Leases that are kept: of locks, of attempts of lks_once and of guards, and of reservations. One thread of the
- * process, the keeper, renews all of them and reports those that are lost. It starts with the first lease that is
- * expected and ends a second after the last one ended.
+/* Keeps the leases of locks, of attempts of lks_once, of guards and of reservations. One thread of the process, the
+ * keeper, renews all of them and reports lost ones. It starts with the first lease that is expected and ends a second
+ * after the last one ended.
  *
  *   EXPECTED --begin--> HELD <--renewed, failed--- RENEWING
  *                         \----renewal is due-----> /
- *   HELD, RENEWING --refused by a server, or its time is over--> LOST
+ *   HELD, RENEWING --refused by a server, or expired--> LOST
  *   any --end--> ENDED
  *
- * A lease that is lost never counts as held again. The functions are thread-safe and, except lease_quiesce, do not
- * block. A lease is embedded in the object that it belongs to. */
+ * A lost lease never counts as held again. The functions are thread-safe and, except lease_quiesce, do not block. A
+ * lease is a member of the object that it belongs to. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_LEASE_H
 #define LOCKSTOCK_CLIENT_LEASE_LEASE_H
 
@@ -44,16 +44,18 @@ struct lease_watch {
 };
 
 typedef struct lease_kind {
-    size_t batch_max; /* leases of one channel in one call */
+    size_t batch_max; /* the most leases of one channel in one call */
     /* Starts the call that renews the batch; its completion sets each left_ms and calls lease_answered. Runs under the
      * keeper's lock: it must not call functions of this header. */
     lks_code (*renew)(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error);
-    /* Starts such a call; its completion calls lease_watched. As `renew`. NULL: leases of this kind are not taken away. */
+    /* Starts a watch; its completion calls lease_watched. Runs as `renew` does. NULL: leases of this kind are not taken
+     * away. */
     lks_code (*watch)(lks_channel *channel, struct lease_watch *watch, lks_error *error);
-    /* On the keeper's thread, once, when a lease is lost that has not ended. It must not block. NULL: not reported. */
+    /* Runs once on the keeper's thread when a lease is lost that has not ended. It must not block. NULL: not
+     * reported. */
     void (*lost)(struct lease *lease, lks_loss_reason reason);
-    /* After lease_drop, when no renewal and no `lost` uses the lease any more. Any thread, perhaps under the keeper's
-     * lock. */
+    /* Runs after the last lease_drop, when no renewal and no `lost` uses the lease any more, on any thread, perhaps
+     * under the keeper's lock. */
     void (*free)(struct lease *lease);
 } lease_kind;
 
@@ -65,7 +67,7 @@ struct lease {
     lks_channel *channel;
     uint32_t lease_ms;
     uint32_t renew_ms; /* renewed at least this often; 0 = each third of the lease */
-    uint64_t keep_ms;  /* renewed for so long; 0 = not at all */
+    uint64_t keep_ms;  /* how long the lease is renewed; 0 = not at all */
 
     atomic_uint references;
 
@@ -75,13 +77,13 @@ struct lease {
     uint64_t lost_ns; /* from then on it counts as lost */
     uint64_t renew_until_ns;
     struct timer renewal, loss;
-    lks_loss_reason reason; /* of the loss, should it not be renewed any more */
-    size_t batch_max;       /* at most so many leases in the call that renews it */
+    lks_loss_reason reason; /* the reason if the lease is lost because it was not renewed */
+    size_t batch_max;       /* the most leases in the call that renews it */
 };
 
-/* Before the lease is requested: reserves memory and starts the thread, so that nothing can fail once the lease is
- * granted. The caller sets kind, channel, lease_ms, renew_ms and keep_ms, and owns one reference. Ends with lease_end
- * and lease_drop. LKS_RESOURCE_EXHAUSTED; LKS_FAILED_PRECONDITION in a forked child. */
+/* Call it before the lease is requested: reserves memory and starts the thread, so that nothing can fail once the lease
+ * is granted. The caller sets kind, channel, lease_ms, renew_ms and keep_ms, and owns one reference. Ends with
+ * lease_end and lease_drop. LKS_RESOURCE_EXHAUSTED; LKS_FAILED_PRECONDITION in a forked child. */
 lks_code lease_expect(struct lease *lease, lks_error *error);
 
 /* The lease was granted and has left_ms to run, counted from sent_ns, when the request was sent. */
@@ -96,11 +98,11 @@ void lease_watched(struct lease_watch *watch, const lks_error *error);
 /* After it returns no renewal starts and `lost` does not begin. Returns whether the lease was lost by then. */
 bool lease_end(struct lease *lease);
 
-/* One reference more, and one less. The owner's is dropped after lease_end. */
+/* Add and drop a reference. The owner drops its reference after lease_end. */
 void lease_ref(struct lease *lease);
 void lease_drop(struct lease *lease);
 
-/* Until it counts as lost unless it is renewed; 0: it is lost, or this is a forked child. */
+/* The time until it counts as lost unless it is renewed; 0: it is lost, or this is a forked child. */
 uint64_t lease_left_ns(const struct lease *lease);
 
 bool lease_is_lost(const struct lease *lease);

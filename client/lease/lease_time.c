@@ -1,5 +1,5 @@
-/* Invariant: the time of loss lies before the end of the lease, and of the renewals of a
- * lease at least two lie before its loss. */
+/* Invariant: a lease counts as lost before it ends, and at least two renewals of it are due before it counts as
+ * lost. */
 #include "client/lease/lease_time.h"
 
 #include "base/clock.h"
@@ -8,12 +8,12 @@ enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
-    RENEWALS = 3, /* a lease */
+    RENEWALS = 3, /* in the time of a lease */
     CALL_MS_MIN = 20,
     CALL_MS_MAX = 10000,
-    MARGIN_PART = 10, /* of the lease, by which it counts as lost earlier */
+    MARGIN_PART = 10, /* of the lease, which counts as lost this much before its end */
     MARGIN_MS_MAX = 1000,
-    PAUSE_PART = 30, /* of the lease, after a renewal that failed */
+    PAUSE_PART = 30, /* of the lease; the pause after a failed renewal */
     PAUSE_MS_MIN = 5,
     PAUSE_MS_MAX = 1000
 };

@@ -1,5 +1,5 @@
-/* Invariant: a thread's holds are in that thread's own tree, so that no other thread can unlock them; and each hold and
- * each attempt to acquire one counts in its lock's `holds` until the last use of the lock. */
+/* Invariant: a thread's holds are in a tree of that thread, so that no other thread can unlock them. Each hold, and
+ * each attempt to acquire one, counts in its lock's `holds` until the last use of the lock. */
 #include <lockstock/rpc/options.h>
 #include "client/lease/lock.h"
 
@@ -97,7 +97,7 @@ lks_code lock_give_back(lks_hold *hold, lks_error *error)
     return code;
 }
 
-/* ---- a thread's own ----------------------------------------------------------- */
+/* ---- locks of a thread ---------------------------------------------------------- */
 
 static int compare_specs(const struct hold_spec *a, const struct hold_spec *b)
 {
@@ -120,21 +120,21 @@ static lks_hold *find(const struct lock *lock)
     return node ? *node : NULL;
 }
 
-const lks_hold *lock_mine(const struct lock *lock)
+const lks_hold *lock_held_here(const struct lock *lock)
 {
     return lease_check_process(NULL) == LKS_OK ? find(lock) : NULL;
 }
 
 uint64_t lock_left_ns(const struct lock *lock)
 {
-    const lks_hold *hold = lock_mine(lock);
+    const lks_hold *hold = lock_held_here(lock);
 
     return hold ? lease_left_ns(&hold->grant.lease) : 0;
 }
 
 uint64_t lock_fence(const struct lock *lock)
 {
-    const lks_hold *hold = lock_mine(lock);
+    const lks_hold *hold = lock_held_here(lock);
 
     return hold ? hold->fences[0] : 0;
 }
@@ -146,7 +146,7 @@ static lks_lock_result enter_again(lks_hold *hold, lks_lock_mode mode, lks_error
                       "this thread has lost the lock and must unlock it first");
     if (mode == LKS_LOCK_MODE_EXCLUSIVE && hold->mode == LKS_LOCK_MODE_SHARED)
         return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, LKS_REASON_NONE,
-                      "this thread holds the lock for reading: to write it must unlock it first");
+                      "this thread holds the lock for reading and must unlock it before it can lock it for writing");
     hold->count++;
     succeed(error);
     return LKS_LOCK_ACQUIRED;
@@ -175,13 +175,13 @@ lks_code lock_leave(struct lock *lock, lks_error *error)
     const lks_hold *reported = hold_reporting();
     if (reported && compare_specs(reported->spec, &lock->spec) == 0) {
         hold_release_later(reported);
-        return hold_tell_lost(error);
+        return hold_set_lost(error);
     }
     lks_hold *hold = find(lock);
     if (!hold)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "this thread does not hold the lock");
     if (--hold->count != 0)
-        return lks_hold_is_lost(hold) ? hold_tell_lost(error) : succeed(error);
+        return lks_hold_is_lost(hold) ? hold_set_lost(error) : succeed(error);
     tdelete(hold, &mine, compare);
     return lock_give_back(hold, error);
 }

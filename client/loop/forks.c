@@ -12,7 +12,7 @@ static void in_child(void)
     atomic_fetch_add(&forks, 1);
 }
 
-/* Without memory a child that does not exec is not noticed. */
+/* When out of memory, a child that does not exec is not detected. */
 static void watch(void)
 {
     pthread_atfork(NULL, NULL, in_child);

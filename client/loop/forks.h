@@ -1,4 +1,4 @@
-/* Notices a child of fork, which has none of the library's threads. Makes no system call, unlike getpid. */
+/* Detects a child of fork, which has none of the library's threads. Makes no system call, unlike getpid. */
 #ifndef LOCKSTOCK_CLIENT_LOOP_FORKS_H
 #define LOCKSTOCK_CLIENT_LOOP_FORKS_H
 

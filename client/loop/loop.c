@@ -1,9 +1,9 @@
 /* Invariants: `end` points at the last task's `next`, or at `first` when there is none. wake_fd is written once for
- * each sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread
- * does not leave loop_wait while there is a guest, but for one that waits in loop_stay. From that one it takes the
- * loop back; the guest then only takes the lock once more.
+ * each sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread does
+ * not leave loop_wait while there is a guest, except for a guest that waits in loop_stay. It takes the loop back from
+ * that guest, which then only takes the lock once more.
  *
- * epoll reports the edge of wake_fd to the loop thread, which need not read it. A guest polls its level. */
+ * wake_fd is edge-triggered for the loop thread, which need not read it, and level-triggered for a guest. */
 #include "client/loop/loop.h"
 
 #include <assert.h>
@@ -18,15 +18,15 @@
 #include "base/clock.h"
 
 enum {
-    VISITED_MS =
-        1000,       /* how long the loop thread sleeps at most while guests come: it need not wake for their timers */
-    STAY_MS = 1000, /* how long a guest waits; for a slower answer one more switch of threads does not matter */
+    /* The longest sleep of the loop thread while guests come, so that it need not wake for their timers. */
+    GUESTS_MS = 1000,
+    STAY_MS = 1000, /* how long a guest waits; for slower answers one more thread switch does not matter */
     EVENTS_MAX = 64
 };
 
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP, "one set");
 
-static bool tell_kernel(const struct loop *loop, int operation, loop_source *source, short events)
+static bool control_epoll(const struct loop *loop, int operation, loop_source *source, short events)
 {
     struct epoll_event event = {.events = (uint32_t)events, .data.ptr = source};
 
@@ -109,21 +109,21 @@ bool loop_enter(struct loop *loop)
     pthread_mutex_lock(&loop->lock);
     bool enters = loop->asleep && !loop->guest && !loop->first && !loop->closed;
     if (enters)
-        loop->guest = loop->visited = true;
+        loop->guest = loop->guests_came = true;
     pthread_mutex_unlock(&loop->lock);
     if (enters)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &loop->cancel_state);
     return enters;
 }
 
-/* The next guest will most likely wait for the same source, so it is given back only when that is needed. */
+/* The next guest probably waits for the same source, so the source is given back only when needed. */
 static void take(struct loop *loop, loop_source *source)
 {
     if (loop->taken == source)
         return;
     loop_give_back(loop);
     loop->taken = source;
-    tell_kernel(loop, EPOLL_CTL_MOD, source, POLLRDHUP);
+    control_epoll(loop, EPOLL_CTL_MOD, source, POLLRDHUP);
 }
 
 void loop_give_back(struct loop *loop)
@@ -133,10 +133,10 @@ void loop_give_back(struct loop *loop)
     if (!source)
         return;
     loop->taken = NULL;
-    tell_kernel(loop, EPOLL_CTL_MOD, source, source->events);
+    control_epoll(loop, EPOLL_CTL_MOD, source, source->events);
 }
 
-/* False: the loop thread is needed, or an ousted guest has not noticed yet. */
+/* False: the loop thread is needed, or an earlier guest has not noticed yet that its loop was taken back. */
 static bool begin_stay(struct loop *loop, loop_source *source)
 {
     eventfd_t count;
@@ -144,7 +144,7 @@ static bool begin_stay(struct loop *loop, loop_source *source)
     pthread_mutex_lock(&loop->lock);
     bool stays = loop->asleep && !loop->staying;
     if (stays && loop->woken)
-        loop->woken = eventfd_read(loop->wake_fd, &count) != 0; /* from when it was last woken */
+        loop->woken = eventfd_read(loop->wake_fd, &count) != 0; /* left from the last time it was woken */
     if (stays) {
         take(loop, source);
         loop->staying = true;
@@ -153,12 +153,12 @@ static bool begin_stay(struct loop *loop, loop_source *source)
     return stays;
 }
 
-/* False: the loop thread has taken the loop back, which may be gone soon. */
+/* False: the loop thread has taken the loop back; the loop may soon be freed. */
 static bool end_stay(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    bool in = !loop->ousted;
-    loop->staying = loop->ousted = false;
+    bool in = !loop->taken_back;
+    loop->staying = loop->taken_back = false;
     pthread_cond_signal(&loop->guest_left);
     pthread_mutex_unlock(&loop->lock);
     return in;
@@ -199,24 +199,24 @@ bool loop_stay(struct loop *loop, loop_source *source)
     return false;
 }
 
-void loop_leave(struct loop *loop, bool rouse)
+void loop_leave(struct loop *loop, bool wake_thread)
 {
     int cancel_state = loop->cancel_state;
 
-    rouse = rouse || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;
+    wake_thread = wake_thread || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;
     pthread_mutex_lock(&loop->lock);
     loop->guest = false;
-    if (rouse)
+    if (wake_thread)
         wake(loop);
-    pthread_cond_signal(&loop->guest_left); /* under the lock: then the loop may be gone */
+    pthread_cond_signal(&loop->guest_left); /* under the lock, because the loop may be freed afterwards */
     pthread_mutex_unlock(&loop->lock);
     pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* ---- the loop thread ------------------------------------------------------------ */
 
-/* Waits while nothing is found, until `until_ns`. */
-static int look(const struct loop *loop, struct epoll_event *events, uint64_t until_ns)
+/* Waits until there are events, but not longer than `until_ns`. */
+static int poll_events(const struct loop *loop, struct epoll_event *events, uint64_t until_ns)
 {
     int found;
 
@@ -230,10 +230,10 @@ static int look(const struct loop *loop, struct epoll_event *events, uint64_t un
     return found;
 }
 
-/* When a guest has unwatched a source, the next look reports the others. */
-static void tell(const struct loop *loop, const struct epoll_event *events, int found)
+/* Reports nothing if a guest has unwatched a source meanwhile: the next poll reports the other sources. */
+static void note_found(const struct loop *loop, const struct epoll_event *events, int found)
 {
-    for (int i = 0; i < found && !loop->fewer; i++) {
+    for (int i = 0; i < found && !loop->unwatched; i++) {
         loop_source *source = events[i].data.ptr;
 
         if (source)
@@ -244,19 +244,20 @@ static void tell(const struct loop *loop, const struct epoll_event *events, int 
 /* While guests come, the loop thread wakes by itself before their timers would wake it. */
 static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
 {
-    if (loop->visited)
-        loop->visits_ns = clock_in_ms(VISITED_MS);
-    loop->visited = false;
-    return until_ns > loop->visits_ns && clock_now_ns() < loop->visits_ns ? loop->visits_ns : until_ns;
+    if (loop->guests_came)
+        loop->guests_until_ns = clock_in_ms(GUESTS_MS);
+    loop->guests_came = false;
+    return until_ns > loop->guests_until_ns && clock_now_ns() < loop->guests_until_ns ? loop->guests_until_ns
+                                                                                      : until_ns;
 }
 
-/* Takes the loop back from a guest that waits, without waiting for it: it may get no processor for long. */
-static void oust(struct loop *loop)
+/* Takes the loop back from a guest that waits. Does not wait for the guest, which may not be scheduled for long. */
+static void take_back(struct loop *loop)
 {
-    if (!loop->guest || !loop->staying || loop->ousted)
+    if (!loop->guest || !loop->staying || loop->taken_back)
         return;
     wake(loop);
-    loop->ousted = true;
+    loop->taken_back = true;
     loop->guest = false;
 }
 
@@ -265,14 +266,14 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     struct epoll_event events[EVENTS_MAX];
 
     loop->sleeps_until_ns = sleep_until(loop, until_ns);
-    loop->fewer = false;
+    loop->unwatched = false;
     pthread_mutex_lock(&loop->lock);
     bool empty = !loop->first;
     loop->asleep = empty && until_ns != 0;
     pthread_mutex_unlock(&loop->lock);
-    int found = look(loop, events, empty ? loop->sleeps_until_ns : 0);
+    int found = poll_events(loop, events, empty ? loop->sleeps_until_ns : 0);
     pthread_mutex_lock(&loop->lock);
-    oust(loop);
+    take_back(loop);
     while (loop->guest)
         pthread_cond_wait(&loop->guest_left, &loop->lock);
     loop->asleep = false;
@@ -281,11 +282,11 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     loop->end = &loop->first;
     pthread_mutex_unlock(&loop->lock);
     loop_give_back(loop);
-    tell(loop, events, found);
+    note_found(loop, events, found);
     return tasks;
 }
 
-void loop_rest(struct loop *loop)
+void loop_lend(struct loop *loop)
 {
     loop->sleeps_until_ns = heap_next_ns(&loop->timers);
     pthread_mutex_lock(&loop->lock);
@@ -306,32 +307,32 @@ void loop_resume(struct loop *loop)
 
 bool loop_watch(struct loop *loop, loop_source *source)
 {
-    if (!tell_kernel(loop, EPOLL_CTL_ADD, source, source->events))
+    if (!control_epoll(loop, EPOLL_CTL_ADD, source, source->events))
         return false;
     source->found = 0;
     TAILQ_INSERT_TAIL(&loop->sources, source, in_list);
     return true;
 }
 
-void loop_look_for(struct loop *loop, loop_source *source, short events)
+void loop_set_events(struct loop *loop, loop_source *source, short events)
 {
     if (source->events == events)
         return;
     source->events = events;
     if (source != loop->taken)
-        tell_kernel(loop, EPOLL_CTL_MOD, source, events);
+        control_epoll(loop, EPOLL_CTL_MOD, source, events);
 }
 
 void loop_unwatch(struct loop *loop, loop_source *source)
 {
     if (source == loop->taken)
         loop->taken = NULL;
-    tell_kernel(loop, EPOLL_CTL_DEL, source, 0);
+    control_epoll(loop, EPOLL_CTL_DEL, source, 0);
     TAILQ_REMOVE(&loop->sources, source, in_list);
-    loop->fewer = true;
+    loop->unwatched = true;
 }
 
-/* Starts from the first again after each, which may unwatch others. */
+/* Starts from the first source again after each callback, because it may unwatch other sources. */
 void loop_run_ready(struct loop *loop)
 {
     loop_source *source;

@@ -1,9 +1,9 @@
 /* A channel's event loop: tasks that other threads post, descriptors, and timers. One thread, the loop thread, runs
- * it and takes tasks in the order of posting. A task is embedded in its object, so posting cannot fail; it may be
- * posted again once it runs. No other lock of the library is taken under the loop's.
+ * it and takes tasks in the order of posting. A task is a member of its object, so posting cannot fail. It may be
+ * posted again once it runs. No other lock of the library is taken under the loop's lock.
  *
- * While the loop thread sleeps, another thread may borrow the loop, as its guest: it does what the loop thread would
- * do, and may wait for one source, while the loop thread sleeps on. */
+ * While the loop thread sleeps, another thread, a guest, may borrow the loop. It does the work of the loop thread, and
+ * may wait for one source, while the loop thread stays asleep. */
 #ifndef LOCKSTOCK_CLIENT_LOOP_LOOP_H
 #define LOCKSTOCK_CLIENT_LOOP_LOOP_H
 
@@ -20,7 +20,7 @@ typedef struct loop_task {
     void (*run)(struct loop_task *task); /* on the loop thread; may free the task */
 } loop_task;
 
-/* A task that runs once for all the times it was raised before. */
+/* A task that may be raised several times before it runs once. */
 typedef struct loop_signal {
     loop_task task;
     atomic_bool raised;
@@ -39,21 +39,22 @@ struct loop {
     loop_task *first;
     loop_task **end;
     int wake_fd, epoll_fd;
-    bool asleep; /* the loop thread waits, and nobody has written to wake_fd yet */
+    bool asleep; /* the loop thread waits, and wake_fd was not written yet */
     bool woken;  /* wake_fd is readable */
     bool closed;
-    bool guest;   /* a thread has borrowed the loop */
-    bool staying; /* a thread waits in loop_stay, */
-    bool ousted;  /* and the loop thread has taken the loop back meanwhile */
+    bool guest;      /* a thread has borrowed the loop */
+    bool staying;    /* a guest waits in loop_stay */
+    bool taken_back; /* the loop thread has taken the loop back from the guest in loop_stay */
     pthread_cond_t guest_left;
 
     /* The loop thread's, or the guest's. */
     uint64_t sleeps_until_ns;
-    uint64_t visits_ns; /* until then more guests are expected */
-    bool visited;       /* a guest came since the loop thread last fell asleep */
-    bool fewer;         /* a source was unwatched since */
-    int cancel_state;   /* of the guest, before it entered */
-    loop_source *taken; /* the source that a guest waited for: the loop thread only watches for its end; may be NULL */
+    uint64_t guests_until_ns; /* more guests are expected until then */
+    bool guests_came;         /* a guest came since the loop thread last fell asleep */
+    bool unwatched;           /* a source was unwatched since */
+    int cancel_state;         /* of the guest, before it entered */
+    /* The source that a guest waited for, which the loop thread watches only for its end; may be NULL. */
+    loop_source *taken;
     TAILQ_HEAD(, loop_source) sources;
     struct heap timers; /* run by heap_run */
 };
@@ -66,45 +67,45 @@ void loop_post(struct loop *loop, loop_task *task);
 
 void loop_raise(struct loop *loop, loop_signal *signal);
 
-/* The first call of a signal's task. */
+/* A signal's task must call it first. */
 void loop_lower(loop_signal *signal);
 
-/* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread
- * does not run before loop_leave, so a guest must not take long. It is not cancelled meanwhile. */
+/* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread does
+ * not run before loop_leave, so a guest must not take long. Thread cancellation is disabled meanwhile. */
 bool loop_enter(struct loop *loop);
 
-/* Guest: waits for one source and runs its `ready`, while the loop thread sleeps on. False: the loop thread is
+/* Guest: waits for one source and runs its `ready`, while the loop thread stays asleep. False: the loop thread is
  * needed, a timer is due, or nothing came for long; then the guest has left. */
 bool loop_stay(struct loop *loop, loop_source *source);
 
-/* Guest: the loop thread watches the source again that guests waited for, because something is still to come from
- * it. */
+/* Guest: makes the loop thread watch again the source that guests waited for, because more will come from it. */
 void loop_give_back(struct loop *loop);
 
-/* Guest: gives the loop back. wake: it leaves work behind, other than timers and sources. */
+/* Guest: gives the loop back. wake: there is work for the loop thread other than timers and sources. */
 void loop_leave(struct loop *loop, bool wake);
 
-/* A loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: the loop may be borrowed from now on, and
- * epoll_fd is readable when there is something to do. */
-void loop_rest(struct loop *loop);
+/* For a loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: guests may borrow the loop from now
+ * on, and epoll_fd is readable when there is work. */
+void loop_lend(struct loop *loop);
 
-/* It comes back: waits until a guest has left. Before loop_wait. */
+/* Ends loop_lend: waits until a guest has left. Call it before loop_wait. */
 void loop_resume(struct loop *loop);
 
-/* Drops all tasks, and from now on those that are posted, so that they may be freed. Not while the loop thread runs. */
+/* Drops all tasks, also those that are posted later, so that they may be freed. Must not be called while the loop
+ * thread runs. */
 void loop_close(struct loop *loop);
 
-/* Waits for a task or a source, until `until_ns` (CLOCK_NEVER; 0: does not wait). Returns the chain of all tasks;
- * NULL when there is none. */
+/* Waits for a task or a source, until `until_ns` (CLOCK_NEVER; 0: does not wait). Returns the list of all tasks; NULL
+ * when there is none. */
 loop_task *loop_wait(struct loop *loop, uint64_t until_ns);
 
 /* Loop thread: watches a source from now on; false when the system has no memory for it. */
 bool loop_watch(struct loop *loop, loop_source *source);
 
-/* Loop thread: changes the events that it is watched for. */
-void loop_look_for(struct loop *loop, loop_source *source, short events);
+/* Loop thread: changes the events that a source is watched for. */
+void loop_set_events(struct loop *loop, loop_source *source, short events);
 
-/* Loop thread: watches it no longer. Before its descriptor is closed. */
+/* Loop thread: stops watching a source. Call it before the descriptor is closed. */
 void loop_unwatch(struct loop *loop, loop_source *source);
 
 /* Loop thread: runs `ready` of each source that loop_wait has found ready. */

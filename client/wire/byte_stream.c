@@ -55,7 +55,7 @@ static void fail(byte_stream *b, const char *what, const char *why)
 
 /* ---- bytes -------------------------------------------------------------------------- */
 
-/* Bytes given to the kernel. An error shows when the stream is read. */
+/* Returns how many bytes the kernel took. An error is found when the stream is read. */
 static size_t put(byte_stream *b, const struct iovec *parts, size_t n)
 {
     struct msghdr header = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = n};
@@ -67,7 +67,7 @@ static size_t put(byte_stream *b, const struct iovec *parts, size_t n)
     if (sent >= 0)
         return (size_t)sent;
     b->blocked = true;
-    loop_look_for(b->loop, &b->source, POLLIN | POLLOUT);
+    loop_set_events(b->loop, &b->source, POLLIN | POLLOUT);
     return 0;
 }
 
@@ -97,7 +97,7 @@ size_t bytes_write(byte_stream *b, const struct iovec *parts, size_t n)
     for (size_t i = 0; i < n && tls_pending(b->tls) < CIPHER_BYTES; i++) {
         if (!tls_write(b->tls, parts[i].iov_base, parts[i].iov_len)) {
             b->blocked = true;
-            shutdown(b->source.fd, SHUT_RDWR); /* the next read finds it over */
+            shutdown(b->source.fd, SHUT_RDWR); /* the next read finds the end */
             break;
         }
         taken += parts[i].iov_len;
@@ -153,12 +153,12 @@ static void set_up(byte_stream *b)
 {
     heap_clear(&b->loop->timers, &b->timer);
     b->state = BYTES_UP;
-    loop_look_for(b->loop, &b->source, b->blocked ? POLLIN | POLLOUT : POLLIN);
+    loop_set_events(b->loop, &b->source, b->blocked ? POLLIN | POLLOUT : POLLIN);
     b->up(b);
 }
 
-/* What OpenSSL wants to say goes out also when the handshake failed: it tells the server why. */
-static void shake(byte_stream *b)
+/* Sends the output of OpenSSL also when the handshake failed: it tells the server why. */
+static void handshake(byte_stream *b)
 {
     tls_state state = tls_handshake(b->tls);
 
@@ -171,7 +171,7 @@ static void shake(byte_stream *b)
     }
 }
 
-static void shake_on(byte_stream *b)
+static void continue_handshake(byte_stream *b)
 {
     uint8_t piece[PIECE_BYTES];
     ssize_t n = receive(b, piece, sizeof piece);
@@ -183,7 +183,7 @@ static void shake_on(byte_stream *b)
     } else if (n > 0 && !tls_feed(b->tls, piece, (size_t)n)) {
         fail(b, "TLS", "out of memory");
     } else {
-        shake(b);
+        handshake(b);
     }
 }
 
@@ -201,7 +201,7 @@ static void connected(byte_stream *b)
     }
     b->state = BYTES_HANDSHAKE;
     heap_set(&b->loop->timers, &b->timer, clock_in_ms(HANDSHAKE_MS));
-    shake(b);
+    handshake(b);
 }
 
 static void on_dialled(dial *d, int fd, int failed)
@@ -301,10 +301,10 @@ static void run_ready(loop_source *source, short found)
     b->drained = false;
     if ((found & POLLOUT) != 0) {
         b->blocked = false;
-        loop_look_for(b->loop, source, POLLIN);
+        loop_set_events(b->loop, source, POLLIN);
     }
     if (b->state == BYTES_HANDSHAKE)
-        shake_on(b);
+        continue_handshake(b);
     else if ((found & ~POLLOUT) != 0)
         b->readable(b);
 }

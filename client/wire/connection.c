@@ -20,7 +20,7 @@
 enum {
     PAUSE_MS_MIN = 20,
     PAUSE_MS_MAX = 1000,
-    CONNECT_MS = 10000, /* libnng may have given up by then */
+    CONNECT_MS = 10000, /* libnng may have stopped trying by then */
     FRAMES_MAX = 4,     /* of each lane that coalesces */
     FRAME_CALLS_MAX = 64,
     WHY_BYTES_MAX = 160
@@ -34,7 +34,7 @@ struct connection {
     connection_options options;
     char *url;
     connection_state state;
-    char why[WHY_BYTES_MAX]; /* it is not up */
+    char why[WHY_BYTES_MAX]; /* why it is not up */
     struct timer timer;      /* the end of PAUSED or CONNECTING */
     uint32_t failures;       /* since a call was answered */
     slot *idle;
@@ -49,7 +49,7 @@ static struct connection *connection_of(struct link *link)
 
 /* ---- the state ------------------------------------------------------------------------------ */
 
-/* The only place where the state changes. The timer ends a state in which nothing may happen by itself. */
+/* The only place where the state changes. The timer ends states that might not end by themselves. */
 static void enter(struct connection *c, connection_state state)
 {
     struct heap *timers = &c->options.loop->timers;
@@ -175,8 +175,8 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* What is left; the limit may have fallen below what there is. */
-static uint32_t less(uint32_t limit, uint32_t n)
+/* limit - n, or 0; the limit may have fallen below n. */
+static uint32_t minus(uint32_t limit, uint32_t n)
 {
     return limit > n ? limit - n : 0;
 }
@@ -186,7 +186,7 @@ static bool coalesces(const struct connection *c, connection_lane lane)
     return !c->engine->lone && (lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING);
 }
 
-/* Where waiting calls count as any other, a quarter of the room is kept from them. */
+/* With engines whose servers count waiting calls like others, waiting calls may not use a quarter of the room. */
 static uint32_t waiting_share(uint32_t room)
 {
     uint32_t share = room - room / 4 - (room % 4 != 0);
@@ -208,9 +208,9 @@ uint32_t connection_room(const struct connection *c, connection_lane lane)
     uint32_t waiting = c->in_flight[LANE_WAITING];
     uint32_t prompt = c->in_flight[LANE_PROMPT] + c->in_flight[LANE_COALESCED] + c->in_flight[LANE_COALESCED_SETTLING];
     uint32_t waiting_max = least(c->waiting_max, waiting_share(c->base.taken_max));
-    uint32_t room = lane == LANE_WAITING ? less(waiting_max, waiting) : c->prompt_max - prompt;
+    uint32_t room = lane == LANE_WAITING ? minus(waiting_max, waiting) : c->prompt_max - prompt;
 
-    room = least(room, less(least(c->base.slots_max, c->base.taken_max), waiting + prompt));
+    room = least(room, minus(least(c->base.slots_max, c->base.taken_max), waiting + prompt));
     if (coalesces(c, lane))
         return c->frames[lane] < FRAMES_MAX ? least(room, FRAME_CALLS_MAX) : 0;
     return least(room, 1);
@@ -275,14 +275,14 @@ static bool make_room(slot *s, uint32_t n)
     return true;
 }
 
-/* How many calls from the head of the queue fit into one message, at least one. *bytes: what they take at most. */
+/* How many calls from the head of the queue fit into one message, at least one. *bytes: their size at most. */
 static uint32_t gather(const frame_queue *queue, uint32_t room, size_t *bytes)
 {
     uint32_t n = 0;
     frame_call *call;
 
     *bytes = 0;
-    TAILQ_FOREACH(call, queue, in_line) {
+    TAILQ_FOREACH(call, queue, in_queue) {
         size_t more = request_bytes_max(call->request, call->tries != 0);
         if (n == room || (n > 0 && *bytes + more > REQUEST_FRAME_BYTES_MAX))
             break;
@@ -309,7 +309,7 @@ static message *write_message(slot *s, const frame_queue *queue, size_t bytes, u
     if (!m)
         return NULL;
     uint8_t *at = message_body(m);
-    for (uint32_t i = 0; i < s->n; i++, call = TAILQ_NEXT(call, in_line)) {
+    for (uint32_t i = 0; i < s->n; i++, call = TAILQ_NEXT(call, in_queue)) {
         s->calls[i] = call;
         at = request_write(call->request, call->tries != 0, call->applied != LKS_APPLIED_NO,
                            timeout_ms_of(call, now_ns), at);
@@ -390,9 +390,9 @@ void connection_forget(frame_call *call)
     c->frames[s->lane]--;
 }
 
-/* ---- what became of a message ------------------------------------------------------------------------ */
+/* ---- the end of a message ----------------------------------------------------------------------------- */
 
-/* A call leaves its message only once it is sent, so that all are in it here. */
+/* All calls are still in the message here: a call leaves its message only once it is sent. */
 void slot_sent(slot *s)
 {
     uint64_t now_ns = clock_now_ns();
@@ -402,7 +402,7 @@ void slot_sent(slot *s)
         s->calls[i]->events->sent(s->calls[i], now_ns);
 }
 
-/* The next call of a slot that is over, which is in it no longer; NULL after the last. */
+/* Removes and returns the next call of a slot that has ended; NULL after the last. */
 static frame_call *next_call(slot *s, uint32_t *i)
 {
     while (*i < s->n) {
@@ -415,8 +415,8 @@ static frame_call *next_call(slot *s, uint32_t *i)
     return NULL;
 }
 
-/* One result for several calls is the refusal of all of them. */
-static void tell_reply(struct connection *c, slot *s, const void *data, size_t len)
+/* A single result for several calls refuses all of them. */
+static void report_reply(struct connection *c, slot *s, const void *data, size_t len)
 {
     Lockstock__Rpc__V1__Reply *reply = NULL;
     frame_call *call;
@@ -464,7 +464,7 @@ void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
 
     vacate(c, s);
     if (outcome == SLOT_REPLY) {
-        tell_reply(c, s, data, len);
+        report_reply(c, s, data, len);
         return;
     }
     while ((call = next_call(s, &i)))
@@ -474,7 +474,7 @@ void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
 /* ---- opening and closing ------------------------------------------------------------------------------ */
 
 static const struct scheme {
-    const char *prefix, *name; /* name: what the engine calls it */
+    const char *prefix, *name; /* name: the engine's name for it */
     const struct engine *engine;
     const char *form;
     bool is_encrypted;
@@ -515,16 +515,16 @@ static const struct scheme *scheme_of(const char *url, lks_error *error)
     if (!end)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                       "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, grpc://, grpcs://, grpc+unix://, "
-                      "nng+tcp:// and nng+ws:// "
-                      "are known");
+                      "nng+tcp:// and nng+ws:// are supported");
     else
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: unknown scheme %.*s; tcp, tls, unix, grpc, grpcs, grpc+unix, nng+tcp and nng+ws are known",
-                      end - url > 32 ? 32 : (int)(end - url), url);
+        lks_error_set(
+            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+            "urls: unknown scheme %.*s; tcp, tls, unix, grpc, grpcs, grpc+unix, nng+tcp and nng+ws are supported",
+            end - url > 32 ? 32 : (int)(end - url), url);
     return NULL;
 }
 
-/* NULL when out of memory. `scheme` belongs to the URL. */
+/* NULL when out of memory. `scheme` must be that of the URL. */
 static struct connection *connection_new(char *url, const struct scheme *scheme, const connection_options *options)
 {
     struct connection *c = calloc(1, sizeof *c);

@@ -1,4 +1,5 @@
-/* Invariant: an attempt is watched exactly while it is under way, and the timer is set exactly while one is. */
+/* Invariant: an attempt is watched exactly while it is under way, and the timer is set exactly while an attempt is
+ * under way. */
 #include "client/wire/dial.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 enum {
     STAGGER_MS = 250,          /* RFC 8305, 5: the Connection Attempt Delay */
     LAST_MS = 3000,            /* for all attempts that are under way, after the last one began */
-    UNACKNOWLEDGED_MS = 20000, /* then the peer's host is gone */
+    UNACKNOWLEDGED_MS = 20000, /* after this the peer's host counts as gone */
     KEEPALIVE_S = 15,
     KEEPALIVE_INTERVAL_S = 3,
     KEEPALIVE_PROBES = 3
@@ -25,7 +26,7 @@ static void set_options(int fd)
     static const int on = 1, unacknowledged_ms = UNACKNOWLEDGED_MS, idle_s = KEEPALIVE_S,
                      interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
 
-    /* The connection also works without one that the kernel refuses. */
+    /* Ignores errors: the connection also works without an option that the kernel refuses. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -57,7 +58,7 @@ static void finish(dial *d, int fd, int failed)
     d->done(d, fd, failed);
 }
 
-/* 0 and a connected socket; EINPROGRESS, and the attempt is under way; or why it failed. */
+/* Returns 0 with a connected socket, EINPROGRESS when the attempt is under way, or the error. */
 static int begin(dial_attempt *a, const struct addrinfo *address, int *fd)
 {
     *fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -87,8 +88,8 @@ static bool is_under_way(const dial *d)
     return false;
 }
 
-/* Begins the next attempt. When there is none, and none is under way, that is the end. */
-static void go_on(dial *d)
+/* Begins the next attempt. Ends the dial when no address is left and no attempt is under way. */
+static void begin_next(dial *d)
 {
     while (d->next < d->n) {
         size_t i = d->next++;
@@ -112,7 +113,7 @@ static void run_due(struct timer *timer)
     dial *d = container_of(timer, dial, timer);
 
     if (d->next < d->n)
-        go_on(d);
+        begin_next(d);
     else
         finish(d, -1, ETIMEDOUT);
 }
@@ -135,10 +136,10 @@ static void run_ready(loop_source *source, short found)
     }
     close_attempt(a);
     d->failed = failed;
-    go_on(d);
+    begin_next(d);
 }
 
-/* The next address from `from` on that is (not) of the family. */
+/* The next address from `from` on that is of the family (`is`), or is not. */
 static const struct addrinfo *find(const struct addrinfo *from, int family, bool is)
 {
     while (from && (from->ai_family == family) != is)
@@ -166,7 +167,7 @@ void dial_start(dial *d, const struct addrinfo *addresses, uint32_t first)
         d->order[i] = found[(i + first) % n];
     d->n = n;
     d->next = 0;
-    go_on(d);
+    begin_next(d);
 }
 
 void dial_init(dial *d, struct loop *loop, void (*done)(dial *d, int fd, int failed))

@@ -1,15 +1,15 @@
-/* What lies between a connection (connection.c) and the engine that carries its messages: the client's own, SP on
- * sockets (engine_sp.c), gRPC (engine_grpc.c), or libnng (engine_nng.c). Everything here runs on the loop thread.
+/* The interface between a connection (connection.c) and the engine that carries its messages: SP on sockets
+ * (engine_sp.c), gRPC (engine_grpc.c), or libnng (engine_nng.c). Everything here runs on the loop thread.
  *
  * A slot carries one message to its answer:
  *
  *   IDLE --> SENDING --sent--> AWAITING --reply, lost, forgotten--> IDLE
  *               \---unsent--> IDLE
  *
- * Nobody has seen an unsent message. A server may have seen a lost one.
+ * No server has seen an unsent message. A server may have seen a lost one.
  *
- * A message is a Frame (rpc/frame.h). To an engine that is `lone` it has one call, and the engine need not send it as a
- * Frame. */
+ * A message is a Frame (rpc/frame.h). For an engine that is `lone` it has one call, and the engine need not send it as
+ * a Frame. */
 #ifndef LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 #define LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 
@@ -50,25 +50,25 @@ typedef struct slot {
 
     /* The engine's. */
     uint32_t id;     /* at first the slot's place in link->slots */
-    void *operation; /* what sends the message; NULL at first */
-    bool leaving;    /* its answer comes although the link is down: link_down leaves it to the engine until it ends */
+    void *operation; /* the engine's state for sending; NULL at first */
+    bool leaving;    /* its answer may come although the link is down: link_down leaves the slot to the engine */
 
     /* The connection's. */
     struct slot *next_idle;
     int lane;
-    uint32_t n, left; /* calls in the message; those that still wait for it */
+    uint32_t n, left; /* calls in the message; calls that still wait for the answer */
     uint32_t room;
-    struct frame_call **calls; /* NULL: it waits no longer */
+    struct frame_call **calls; /* NULL: the call does not wait any more */
     struct frame_call *single; /* `calls` while room is 1 */
 } slot;
 
-/* A connection as its engine sees it: the base of struct connection. */
+/* The part of a connection that its engine uses: the base of struct connection. */
 struct link {
     const char *scheme, *address; /* the engine's name of the scheme, and what follows it */
     size_t message_bytes_max;
     uint32_t keepalive_ms, keepalive_timeout_ms; /* for engines that can ping; 0: no pings */
     uint32_t slots_max;
-    uint32_t taken_max; /* the engine's: how many messages the server takes at once; UINT32_MAX at first */
+    uint32_t taken_max; /* set by the engine: how many messages the server accepts at once; UINT32_MAX at first */
     struct loop *loop;
     struct tls_context *tls; /* NULL: no URL of the channel is encrypted */
     const char *server_name; /* in its certificate; NULL = the host of the address */
@@ -81,8 +81,8 @@ struct link {
 struct engine {
     bool (*is_address)(const char *scheme, const char *address);
 
-    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while slots
-     * are in use; no callback follows. */
+    /* `open` makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while
+     * slots are in use; no callback may follow. */
     bool (*open)(struct link *link);
     void (*close)(struct link *link);
 
@@ -94,13 +94,13 @@ struct engine {
     void (*disconnect)(struct link *link);
 
     bool (*send)(slot *s, message *m); /* false when out of memory: the message is still the caller's */
-    bool (*withdraw)(slot *s);         /* of SENDING: takes it back; false: too late, it counts as sent */
-    void (*forget)(slot *s);           /* of AWAITING: drops a late answer; may be NULL, as all that follow */
+    bool (*withdraw)(slot *s);         /* of SENDING: takes the message back; false: too late, it counts as sent */
+    void (*forget)(slot *s); /* of AWAITING: drops a late answer; may be NULL, as may all functions that follow */
 
     void (*flush)(struct link *link);            /* once a turn of the loop: writes what was sent */
     loop_source *(*source)(struct link *link);   /* where answers come */
     bool (*looks_dead)(const struct link *link); /* while connected: a message was not taken for long */
-    bool shares_room;                            /* its servers count waiting calls as any other */
+    bool shares_room;                            /* its servers count waiting calls like others */
     bool lone;                                   /* a message carries one call */
 };
 
@@ -111,19 +111,19 @@ extern const struct engine engine_sp, engine_grpc, engine_nng;
 void link_up(struct link *link);
 bool link_is_up(const struct link *link);
 
-/* The connection is over, or could not be made. `why` may be NULL: unknown. Runs the engine's disconnect. */
+/* The connection is over, or could not be made. why NULL: unknown. Runs the engine's disconnect. */
 void link_down(struct link *link, const char *why);
 
 /* SENDING -> AWAITING. */
 void slot_sent(slot *s);
 
-/* -> IDLE. data: of a REPLY. */
+/* -> IDLE. data: the reply, with SLOT_REPLY. */
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
 
-/* -> IDLE, of AWAITING and a lone engine: the answer. NULL: it is malformed, and `why` says how. */
+/* AWAITING -> IDLE, for a lone engine: the answer. result NULL: it is malformed, and `why` says how. */
 void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why);
 
-/* -> IDLE: the connection that the message was on is over. `withdraw` tells whether it was sent. */
+/* -> IDLE: the connection of the message is over. `withdraw` decides whether it was sent. */
 void slot_lose(slot *s);
 
 #endif

@@ -1,10 +1,11 @@
 /* The engine for grpc://, grpcs:// and grpc+unix://: unary calls of gRPC over HTTP/2 (nghttp2) on a stream of bytes,
- * to any server. A message has one call, and each call has a stream of its own (engine_grpc_call.c).
+ * to any server. A message has one call, and each call has its own stream (engine_grpc_call.c).
  *
- * When the server says GOAWAY, the calls that it takes yet are answered on the old connection while the link makes a
- * new one.
+ * After a GOAWAY of the server, the calls that it still accepts are answered on the old connection, while the link
+ * makes a new one.
  *
- * Invariant: link_up and link_down speak of grpc.current; the slots of the calls of other connections are `leaving`. */
+ * Invariant: link_up and link_down are about grpc.current; the slots of the calls of other connections are
+ * `leaving`. */
 #include "client/wire/engine_grpc.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum {
     INPUT_BYTES = 16 * 1024,
     PIECE_BYTES_MAX = 16 * 1024 + 1024, /* nghttp2 packs so much at once, or less */
     STREAM_WINDOW = 1024 * 1024,
-    CONNECTION_WINDOW = 8 * 1024 * 1024 /* what comes is read at once: a call holds message_bytes_max at most */
+    /* Large, because input is read at once; a call holds message_bytes_max at most. */
+    CONNECTION_WINDOW = 8 * 1024 * 1024
 };
 
 static h2 *h2_of(byte_stream *b)
@@ -27,7 +29,7 @@ static h2 *h2_of(byte_stream *b)
 
 /* ---- bytes out ---------------------------------------------------------------------------- */
 
-/* Packs frames while there is room for one more. False: nghttp2 cannot go on. */
+/* Packs frames while there is room for one more. False: nghttp2 failed. */
 static bool pack(h2 *h)
 {
     const uint8_t *piece;
@@ -60,7 +62,7 @@ static void note_taken(h2 *h, size_t n)
     }
 }
 
-/* Writes what there is, as far as the stream takes it. False: the connection is over. */
+/* Writes output while the stream takes it. False: the connection is over. */
 static bool pump(h2 *h)
 {
     size_t n = 1;
@@ -101,7 +103,7 @@ static void h2_free(h2 *h)
     free(h);
 }
 
-/* A leaving connection is over: its calls are, too. */
+/* A leaving connection is over: ends its calls. */
 static void end_leaving(h2 *h)
 {
     grpc_try *t;
@@ -113,7 +115,7 @@ static void end_leaving(h2 *h)
     h2_free(h);
 }
 
-/* The server takes no more calls on it. */
+/* The server accepts no more calls on the connection. */
 static void leave(h2 *h, const char *why)
 {
     grpc *g = h->grpc;
@@ -127,20 +129,20 @@ static void leave(h2 *h, const char *why)
     link_down(g->link, why);
 }
 
-static void over(h2 *h, const char *why)
+static void end_connection(h2 *h, const char *why)
 {
     if (h->state == H2_LEAVING)
         end_leaving(h);
     else
-        link_down(h->grpc->link, h->state == H2_CONNECTING ? "the server spoke no HTTP/2" : why);
+        link_down(h->grpc->link, h->state == H2_CONNECTING ? "the server did not speak HTTP/2" : why);
 }
 
-/* Writes, and does what follows from what was read and written. The connection may be gone afterwards. */
-static void go_on(h2 *h)
+/* Writes, and acts on what was read and written. The connection may be gone afterwards. */
+static void write_and_update(h2 *h)
 {
     grpc_tries_refuse(h);
     if (!pump(h)) {
-        over(h, "the server broke a rule of HTTP/2");
+        end_connection(h, "the server violated HTTP/2");
         return;
     }
     if (h->state == H2_GOING)
@@ -149,7 +151,7 @@ static void go_on(h2 *h)
         end_leaving(h);
 }
 
-/* ---- whether the server lives ---------------------------------------------------------------- */
+/* ---- keepalive -------------------------------------------------------------------------------- */
 
 static void note_alive(grpc *g)
 {
@@ -157,7 +159,7 @@ static void note_alive(grpc *g)
     g->pinged_ns = 0;
 }
 
-/* Looks again when the server, as far as is known now, has been silent for long enough. */
+/* Sets the timer to when the server, if it stays silent, must be pinged or has not answered. */
 static void watch_alive(grpc *g)
 {
     const struct link *link = g->link;
@@ -189,7 +191,7 @@ static void run_alive(struct timer *timer)
         g->pinged_ns = now_ns;
     }
     watch_alive(g);
-    go_on(h); /* the connection may be gone afterwards */
+    write_and_update(h); /* the connection may be gone afterwards */
 }
 
 /* ---- bytes in ----------------------------------------------------------------------------- */
@@ -205,9 +207,9 @@ static void on_readable(byte_stream *b)
     while ((n = bytes_read(b, bytes, sizeof bytes)) > 0 && read >= 0)
         read = nghttp2_session_mem_recv(h->session, bytes, (size_t)n);
     if (n < 0 || read < 0)
-        over(h, n < 0 ? b->why : nghttp2_strerror((int)read));
+        end_connection(h, n < 0 ? b->why : nghttp2_strerror((int)read));
     else
-        go_on(h);
+        write_and_update(h);
 }
 
 static void on_failed(byte_stream *b)
@@ -261,7 +263,7 @@ static h2 *h2_new(grpc *g)
     return h;
 }
 
-static bool greet(h2 *h)
+static bool begin_session(h2 *h)
 {
     const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
                                                {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW}};
@@ -286,7 +288,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
 
     if (!g->current)
         g->current = h2_new(g);
-    if (!g->current || !greet(g->current)) {
+    if (!g->current || !begin_session(g->current)) {
         disconnect(link);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
@@ -354,13 +356,13 @@ static void flush(struct link *link)
 
     for (h2 *h = TAILQ_FIRST(&g->leaving); h; h = next) {
         next = TAILQ_NEXT(h, in_list);
-        go_on(h);
+        write_and_update(h);
     }
     if (g->current)
-        go_on(g->current);
+        write_and_update(g->current);
 }
 
-/* Answers of a connection that leaves come elsewhere. */
+/* NULL while another connection is leaving: its answers have another source. */
 static loop_source *source(struct link *link)
 {
     grpc *g = link->transport;

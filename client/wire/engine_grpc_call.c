@@ -19,7 +19,7 @@ enum {
     FIELDS_MAX = 80,
     FIELD_BYTES = 32,                   /* what a field costs beyond its texts (RFC 7541, 4.1) */
     HEADER_BYTES_MAX = 64 * 1024,       /* of an answer */
-    STREAM_MAX = INT32_MAX - (1 << 20), /* then the connection ends; before it does, more calls may begin */
+    STREAM_MAX = INT32_MAX - (1 << 20), /* from then on the connection leaves; more calls may begin before it has */
 };
 
 static grpc_try *try_of(const slot *s)
@@ -41,7 +41,7 @@ static grpc_try *take_try(h2 *h)
     return calloc(1, sizeof *t);
 }
 
-/* False when out of memory. Most answers come whole, one after the other: they need one arena. */
+/* False when out of memory. Most answers arrive whole, one after the other, and need only one arena. */
 static bool take_arena(grpc_try *t)
 {
     grpc *transport = t->on->grpc;
@@ -71,7 +71,7 @@ static void stop_sending(grpc_try *t)
         TAILQ_REMOVE(&t->on->sending, t, in_sending);
 }
 
-/* The slot goes on without it. The call's answer stays until release(). */
+/* Separates the slot from the call. The call's answer stays until release(). */
 static slot *detach(grpc_try *t)
 {
     slot *s = t->slot;
@@ -135,7 +135,7 @@ static void put_text(fields *f, const char *name, const char *value)
     put(f, name, value, strlen(value));
 }
 
-/* Names that HTTP/2 or gRPC give a meaning of their own. */
+/* Names that have a meaning in HTTP/2 or gRPC. */
 static bool is_reserved(const char *key)
 {
     static const char *const names[] = {"connection", "content-length",    "content-type",
@@ -196,7 +196,7 @@ static bool put_metadata(fields *f, grpc_try *t, const Lockstock__Rpc__V1__Call 
         bool done = true;
 
         if (is_reserved(key))
-            done = refuse(t, key, "gRPC's own");
+            done = refuse(t, key, "reserved by gRPC");
         else if (is_binary(key))
             done = put_base64(f, t, key, value);
         else if (!is_text(value))
@@ -307,7 +307,7 @@ bool grpc_try_send(slot *s, message *m)
     return true;
 }
 
-/* What is packed will be written, as long as the connection stands. */
+/* Packed bytes will be written, as long as the connection exists. */
 bool grpc_try_withdraw(slot *s)
 {
     grpc_try *t = try_of(s);
@@ -373,7 +373,7 @@ void grpc_tries_refuse(h2 *h)
         answer_error(t, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", t->refusal);
 }
 
-/* lockstock's servers say whether a call that failed was applied; others may have done it. */
+/* lockstock's servers say whether a failed call was applied; other servers may have applied it. */
 static lks_applied applied_of(lks_rpc_slice text)
 {
     if (text.len == 2 && memcmp(text.data, "NO", 2) == 0)
@@ -403,12 +403,12 @@ static void answer_status(grpc_try *t)
     if (t->response)
         result.payload = (ProtobufCBinaryData){.len = t->response_len, .data = t->response};
     if (result.code == LKS_OK && !t->response)
-        answer(t, NULL, "it has no message");
+        answer(t, NULL, "the answer has no message");
     else
         answer(t, &result, NULL);
 }
 
-/* The server has sent all. */
+/* The server has sent everything. */
 static void conclude(grpc_try *t)
 {
     if (!is_packed(t))
@@ -423,7 +423,7 @@ static void conclude(grpc_try *t)
     }
 }
 
-/* The stream is over without an end of the answer. Nobody runs a request that is not whole. */
+/* The stream ended without the end of the answer. An incomplete request is not run by any server. */
 static void broken_off(grpc_try *t, uint32_t error)
 {
     bool unseen = error == NGHTTP2_REFUSED_STREAM || !is_packed(t);
@@ -525,7 +525,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     (void)flags;
     (void)user;
 
-    if (!t || !t->is_grpc) /* what is no gRPC is not read */
+    if (!t || !t->is_grpc) /* an answer that is not gRPC is not read */
         return 0;
     while (len > 0) {
         uint8_t *response;

@@ -1,11 +1,11 @@
 /* The engine for nng+tcp:// and nng+ws://: REQ sockets of libnng with one dialer each, and a pool of contexts, one
- * for each message under way. libnng takes a message off its context only when a connection takes it: nobody has
- * seen one that is still there. docs/client.md lists the faults of libnng 1.5.2; because of them a socket that lost
- * its connection is replaced.
+ * for each message under way. libnng removes a message from its context only when a connection takes it: no server has
+ * seen one that is still there. docs/client.md lists the faults of libnng 1.5.2; because of them a socket that lost its
+ * connection is replaced.
  *
- * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does
- * all else. An operation is in `busy` from its send until its task ran that ends it; its slot may have left it
- * before. */
+ * Invariant: libnng's threads post finished operations to the loop and record which pipe is up; the loop thread does
+ * everything else. An operation is in `busy` from its send until the task that ends it has run; its slot may have left
+ * it before. */
 #include "client/wire/engine.h"
 
 #include <stdio.h>
@@ -29,24 +29,24 @@ typedef struct operation {
     TAILQ_ENTRY(operation) in_list; /* of its socket */
     struct req_socket *socket;
     operation_state state;
-    slot *slot; /* NULL: nobody waits for it */
+    slot *slot; /* NULL: no call waits for it */
     nng_ctx context;
     nng_aio *aio;
 } operation;
 
-/* A socket, which lives until libnng has closed it. That may be never. */
+/* A socket, which exists until libnng has closed it. That may never happen. */
 typedef struct req_socket {
     struct link *link;
     nng_socket socket;
     nng_dialer dialer;
     TAILQ_HEAD(operations, operation) idle, busy;
-    loop_signal changed;             /* `standing` did */
-    loop_task last;                  /* of a retired socket: no other task of it is to run any more */
+    loop_signal changed;             /* `standing` has changed */
+    loop_task last;                  /* of a retired socket: its last task */
     TAILQ_ENTRY(req_socket) in_list; /* of retired sockets, then of those to close */
 
-    pthread_mutex_t lock;         /* of the rest, which libnng's threads see */
+    pthread_mutex_t lock;         /* for the members below, which libnng's threads use */
     uint32_t announced, standing; /* pipes; 0 = none */
-    bool retired;                 /* `changed` is raised no more */
+    bool retired;                 /* `changed` is not raised any more */
 } req_socket;
 
 typedef TAILQ_HEAD(req_sockets, req_socket) req_sockets;
@@ -58,12 +58,12 @@ typedef struct nng {
 
 /* ---- closing sockets ------------------------------------------------------------------------- */
 
-/* nng_close may hang for the rest of the process (docs/client.md). So one thread of the process calls it for one socket
- * after the other, and runs while there are any. */
+/* nng_close may hang for the rest of the process (docs/client.md). So one thread of the process closes one socket after
+ * the other, and runs while there are any. */
 static pthread_mutex_t closing_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t closed_one = PTHREAD_COND_INITIALIZER;
 static req_sockets closing = TAILQ_HEAD_INITIALIZER(closing);
-static bool closer_runs, closer_hangs; /* hangs: since a wait in vain, until a socket is closed */
+static bool closer_runs, closer_hangs; /* hangs: from a wait that timed out until a socket is closed */
 
 static void *close_all(void *arg)
 {
@@ -175,7 +175,7 @@ static void retire(req_socket *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* The dialer is closed here, and with it the connection. */
+/* Closes the dialer, and with it the connection. */
 static void dispose(req_socket *r)
 {
     free_operations(&r->busy);
@@ -327,8 +327,8 @@ static operation *operation_new(req_socket *r)
     }
     o->finished.run = run_finished;
     o->socket = r;
-    /* libnng would send the request again on its own, every minute and when the peer is lost, whether it may be
-     * repeated or not. */
+    /* Otherwise libnng would send the request again by itself, every minute and when the peer is lost, whether it may
+     * be repeated or not. */
     if (nng_ctx_set_ms(o->context, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE) != 0 ||
         nng_aio_alloc(&o->aio, on_finished, o) != 0) {
         nng_ctx_close(o->context);
@@ -379,7 +379,7 @@ static void forget(slot *s)
     detach(s);
 }
 
-/* While answers are awaited, libnng would notice. */
+/* Not while answers are awaited: libnng would notice. */
 static bool looks_dead(const struct link *link)
 {
     const operation *o;
@@ -392,7 +392,7 @@ static bool looks_dead(const struct link *link)
 
 /* ---- the connection --------------------------------------------------------------------------- */
 
-/* libnng takes an address without a host or a port, and then never connects. */
+/* libnng accepts an address without a host or a port, and then never connects. */
 static bool names_host_and_port(const char *scheme, const char *address)
 {
     char url[URL_BYTES];

@@ -1,5 +1,4 @@
-/* The client's own engine, for tcp://, tls:// and unix://: SP's request protocol (net/sp/sp.h) over a stream of
- * bytes.
+/* The engine for tcp://, tls:// and unix://: SP's request protocol (net/sp/sp.h) over a stream of bytes.
  *
  * Invariant: the message of a slot is slot->operation, and in the output queue, exactly while the slot is SENDING:
  * until the stream has taken its last byte. */
@@ -97,8 +96,8 @@ static void flush(struct link *link)
     }
 }
 
-/* The rest of a message that is partly written has to follow, for the sake of those behind it. When the connection is
- * down nothing follows, and the server cannot have read it. */
+/* The rest of a partly written message must follow, because other messages come after it. When the connection is down,
+ * nothing follows, and the server cannot have read the message. */
 static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
@@ -115,7 +114,7 @@ static bool withdraw(slot *s)
 
 /* ---- messages in ------------------------------------------------------------------------ */
 
-/* A late reply has an id that no slot has any more. */
+/* Ignores a late reply, whose id no slot has any more. */
 static bool take_reply(void *arg, sp_message *reply)
 {
     sp *t = arg;
@@ -128,7 +127,7 @@ static bool take_reply(void *arg, sp_message *reply)
     return true;
 }
 
-/* NULL, or what is wrong with them. */
+/* Returns NULL, or the error. */
 static const char *read_bytes(sp *t, const uint8_t *bytes, size_t len)
 {
     bool greeted = t->input.handshake_done;
@@ -141,7 +140,7 @@ static const char *read_bytes(sp *t, const uint8_t *bytes, size_t len)
         return "the server does not speak SP's request protocol";
     if (verdict != SP_FINE)
         return t->input.too_long ? "the server sent a message longer than message_bytes_max"
-                                 : "the server sent what is no message of SP";
+                                 : "the server sent something that is not an SP message";
     if (t->input.handshake_done && !greeted)
         link_up(t->link);
     return NULL;
@@ -170,7 +169,7 @@ static void on_failed(byte_stream *b)
     link_down(container_of(b, sp, stream)->link, b->why);
 }
 
-/* The kernel has room for the handshake: it is what is written first. */
+/* The kernel has room for the handshake, because nothing was written before it. */
 static void on_up(byte_stream *b)
 {
     uint8_t bytes[SP_OUTPUT_BYTES_MAX];

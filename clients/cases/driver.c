@@ -1,5 +1,5 @@
-/* What clients/cases/run.py asks of the C client (README.md). Each command runs on a thread of its own. Nothing is freed that the
- * end of the process frees. */
+/* The driver of the C client for clients/cases/run.py (README.md). Each command runs on its own thread. Memory that the
+ * end of the process frees is not freed. */
 #include <jansson.h>
 #include <lockstock/lockstock.h>
 #include <pthread.h>
@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A channel or a lock, by the name that commands give it. The latest of a name counts. */
+/* A channel or a lock, by the name that commands give it. The latest with a name is used. */
 struct thing {
     struct thing *next;
     const char *name;
     lks_channel *channel;
     lks_hold *hold;
-    bool lost; /* and told */
+    bool lost; /* on_lost was called */
 };
 
 struct command {
     json_t *ask;
     struct thing *thing;
-    bool ran; /* the function of `once` */
+    bool ran; /* the function of `once` has run */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -152,7 +152,7 @@ static void do_lock(struct command *c)
 
 static void released(void *arg, lks_code code, const lks_error *error)
 {
-    /* Without an answer the Release goes on in the background. */
+    /* Without an answer, the Release continues in the background. */
     if (code == LKS_OK || code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED)
         answer(arg, json_object());
     else

@@ -1,4 +1,4 @@
-"""A gRPC server between client and lockstockd, which does with the next calls what it is told."""
+"""A gRPC server between client and lockstockd, which handles the next calls by a script."""
 import threading
 from collections import deque
 from concurrent import futures
@@ -11,7 +11,7 @@ def same(data):
 
 
 class Faults(grpc.GenericRpcHandler):
-    """Calls pass to `url`. `script` has what happens to the next calls of a method instead:
+    """Forwards calls to `url`. `script` has what happens to the next calls of a method instead:
 
     ("refuse", code, applied)   is answered with an error, and not passed on
     ("answer", code, applied)   is passed on, and answered with an error
@@ -29,7 +29,7 @@ class Faults(grpc.GenericRpcHandler):
         self.server.start()
 
     def next(self, method, *faults):
-        """The faults of the next calls of a method ("Deduct")."""
+        """Sets the faults of the next calls of a method ("Deduct")."""
         with self.lock:
             self.script[method] = deque(faults)
             self.calls[method] = []

@@ -1,4 +1,4 @@
-"""A lock that a Python program holds passes on to a C program and a Node program in the order in which they asked:
+"""A lock that a Python program holds passes to a C program and a Node program in the order of their requests:
 in_turn.py LOCKSTOCK NODE_DRIVER. C is `lockstock run`, on the C client."""
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Holds a client to the cases that all clients share: run.py [-k PATTERN] DRIVER... (README.md).
+"""Tests clients with the cases that all clients share: run.py [-k PATTERN] DRIVER... (README.md).
 
 PYTHONPATH has the Python package, whose test double runs the server; LOCKSTOCKD is its program, and LOCKSTOCK_SHIFTED_CLOCK
 the library of tests/support/shifted_clock.c. Nothing is asserted about elapsed time: a lease that must not end is long enough
@@ -32,7 +32,7 @@ class Answer(dict):
 
 
 class Program:
-    """A driver that runs."""
+    """A running driver."""
 
     def __init__(self, command, **environment):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -94,7 +94,7 @@ class Cases(unittest.TestCase):
         self.own.calls.lock.force_release(lock_pb2.ForceReleaseRequest(name=name, reason="a test"))
 
     def wait_for(self, what):
-        """Until a condition of the server holds."""
+        """Waits until a condition of the server holds."""
         for _ in range(LIMIT_S * 50):
             if what():
                 return
@@ -182,7 +182,7 @@ class Cases(unittest.TestCase):
         self.assertEqual(self.ask("release", id="x").error, "LockLost")
 
     def take_away(self, name):
-        """The lease is so long that no renewal of its own can tell."""
+        """Takes the lock away. Its lease is so long that a renewal cannot discover it in time."""
         self.force_release(name)
         self.ask("lost", id=name)
         self.assertTrue(self.ask("state", id=name).lost)

@@ -14,12 +14,13 @@ import (
 	v1 "github.com/lockstock/lockstock/clients/go/lockstock/v1"
 )
 
-// Reconnect is for grpc.Dial: a server that restarts is found again within a lease.
+// Reconnect is an option for grpc.Dial: a restarted server is reached again within a lease.
 var Reconnect = grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
 	Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 250 * time.Millisecond}})
 
-// Lock waits for the lock, runs body and releases. It renews the lease meanwhile, and cancels body's context when the lock is
-// lost. It returns an error if the lock was not acquired, or was lost. The fence is for what the lock protects.
+// Lock waits for the lock, runs body and releases. It renews the lease meanwhile, and cancels body's context when the
+// lock is lost. It returns an error if the lock was not acquired, or was lost. Pass the fence to the resource that the
+// lock protects.
 func Lock(ctx context.Context, locks v1.LockServiceClient, name string, length, wait time.Duration,
 	body func(ctx context.Context, fence uint64) error) error {
 	random := make([]byte, 16)
@@ -27,7 +28,7 @@ func Lock(ctx context.Context, locks v1.LockServiceClient, name string, length, 
 		return err
 	}
 	lease := &v1.Lease{Group: name, Token: hex.EncodeToString(random), LeaseMs: length.Milliseconds()}
-	defer func() { // an Acquire whose answer was lost is released, too
+	defer func() { // also releases after an Acquire whose answer was lost
 		ctx, cancel := context.WithTimeout(context.Background(), length)
 		defer cancel()
 		locks.Release(ctx, &v1.ReleaseRequest{Group: name, Token: lease.Token}, grpc.WaitForReady(true))
@@ -44,7 +45,7 @@ func Lock(ctx context.Context, locks v1.LockServiceClient, name string, length, 
 		lost <- keep(ctx, locks, lease, renewed)
 	}()
 	select {
-	case <-renewed: // the lease counts from this, and not from before the wait
+	case <-renewed: // the lease counts from here, not from before the wait
 		err = body(ctx, held.Fences[0].Fence)
 	case <-ctx.Done():
 		err = ctx.Err()

@@ -1,17 +1,17 @@
 /** Locks that renew themselves, stock that is never oversold, functions that run once, rate limits and ids from lockstockd.
- * Durations are milliseconds. Fences and ids are bigint; other numbers of the contract are bigint in answers of `calls`, and
- * number or bigint in requests. */
+ * Durations are milliseconds. Fences and ids are bigint; other numbers of the contract are bigint in answers of
+ * `calls`, and number or bigint in requests. */
 
 import type { Calls } from "./calls.js";
 export type * from "./calls.js";
 
 export interface ConnectOptions {
-  /** A bearer token, or a function that gives one and is asked for each try. */
+  /** A bearer token, or a function that returns one and is called for each try. */
   token?: string | (() => string | Promise<string>);
   namespace?: string;
-  /** Of a call, without what it waits; 5000. */
+  /** The timeout of a call, without its wait; 5000. */
   timeoutMs?: number;
-  /** What others see of a holder of locks; else host:pid. */
+  /** The holder's name for others; by default host:pid. */
   owner?: string;
   /** PEM files, for grpcs://. */
   caFile?: string;
@@ -25,26 +25,26 @@ export interface ConnectOptions {
 export function connect(urls: string | string[], options?: ConnectOptions): Client;
 
 export interface LockOptions {
-  /** It is renewed at each third; 10000. */
+  /** Renewed at each third; 10000. */
   leaseMs?: number;
   /** How long to wait in the queue; 0: LockBusy at once. */
   waitMs?: number;
-  /** What several names share. */
+  /** The group of the names; required for several names. */
   group?: string;
-  /** Names to lock together with other readers. */
+  /** Names to lock for reading. */
   shared?: string[];
   /** Of a semaphore, of which `permits` (1) are taken. */
   capacity?: number;
   permits?: number;
-  /** Ends the renewal. */
+  /** The lock is not renewed after this time. */
   maxHoldMs?: number;
   owner?: string;
-  /** Ends the acquisition: it rejects with an AbortError, and leaves nothing behind. */
+  /** Aborts the acquisition, which rejects with an AbortError and leaves nothing behind. */
   signal?: AbortSignal;
 }
 
 export interface Held {
-  /** Of the first name: pass it to what the lock protects. */
+  /** The fence of the first name: pass it to the resource that the lock protects. */
   readonly fence: bigint;
   readonly fences: Record<string, bigint>;
   readonly token: string;
@@ -54,7 +54,7 @@ export interface Held {
   readonly remainingMs: number;
   /** Throws LockLost. */
   check(): void;
-  /** Where no server answers, the background goes on. Rejects with LockLost. */
+  /** Releases the lock, in the background if no server answers. Rejects with LockLost. */
   release(): Promise<void>;
 }
 
@@ -62,16 +62,16 @@ export interface OnceOptions<Args extends unknown[], R> {
   key: (...args: Args) => string | number | bigint;
   leaseMs?: number;
   retainMs?: number;
-  /** How long to wait for an attempt that runs; 0: OnceInProgress at once. */
+  /** How long to wait for a running attempt; 0: OnceInProgress at once. */
   waitMs?: number;
-  /** Another one for the same key is OnceMismatch; 64 bytes at most. */
+  /** A different one for the same key is OnceMismatch; at most 64 bytes. */
   fingerprint?: (...args: Args) => string | Uint8Array;
   encode?: (value: R) => string;
   decode?: (stored: string) => R;
 }
 
 export interface Attempt {
-  /** 1 for the first; more: an earlier attempt did not end. */
+  /** 1 for the first attempt; more: an earlier attempt did not end. */
   readonly attempt: number;
   readonly fence: bigint;
   /** Aborts when another attempt may have begun. */
@@ -104,7 +104,7 @@ export interface LedgerEntry { id: string; kind: number; sku: string; quantity: 
 export interface Reservation {
   readonly lines: LineStock[];
   readonly remainingMs: number;
-  /** Sells the units. Rejects with StockRefused if the hold has ended; reacquire: then takes them anew, if there are any. */
+  /** Sells the units. Rejects with StockRefused if the hold has ended; reacquire: then takes them again, if they are available. */
   confirm(options?: { reacquire?: boolean }): Promise<void>;
 }
 
@@ -113,10 +113,10 @@ export type EnterAnswer = Awaited<ReturnType<Calls["guard"]["enter"]>>;
 
 export interface Entry {
   readonly answer: EnterAnswer;
-  /** 1 for the first of the key; more: an earlier attempt did not end. */
+  /** 1 for the key's first attempt; more: an earlier attempt did not end. */
   readonly attempt: number;
   readonly fences: Record<string, bigint>;
-  /** Whether the attempt or a lock may be someone else's. */
+  /** Whether another caller may have the attempt or a lock. */
   readonly lost: boolean;
   /** Aborts when it is lost. Undefined without `once` and `locks`. */
   readonly signal?: AbortSignal;
@@ -125,21 +125,21 @@ export interface Entry {
 export interface Client {
   /** Runs `body` while it holds the lock. Rejects with LockBusy, LockTimedOut, or LockLost if the lock was lost meanwhile. */
   lock<R>(names: string | string[], options: LockOptions, body: (held: Held) => R | Promise<R>): Promise<R>;
-  /** Takes a lock, which has to be released. */
+  /** Takes a lock, which must be released. */
   acquire(names: string | string[], options?: LockOptions): Promise<Held>;
-  /** Of all calls with one key the first runs `body`, and the others get what it returned. An exception lets the next caller run
+  /** Of all calls with the same key, the first runs `body`, and the others get its result. An exception lets the next caller run
    * it again, GiveUp does not. */
   once<Args extends unknown[], R>(scope: string, options: OnceOptions<Args, R>,
     body: (...args: [...Args, Attempt]) => R | Promise<R>): (...args: Args) => Promise<R>;
-  /** Runs `body` while it holds what the request takes: an attempt, limits, stock and locks, all or none (docs/enter.md). What it
-   * returns is stored; where an earlier attempt's is, `body` does not run. An exception lets the next caller run it, GiveUp does
-   * not. Rejects with EnterRefused, HoldEnded, OnceSuperseded and OnceFailed. */
+  /** Runs `body` while it holds the parts of the request: an attempt, limits, stock and locks, all or none (docs/enter.md). The result of
+   * `body` is stored; if an earlier attempt has stored one, `body` does not run. An exception lets the next caller run
+   * it, GiveUp does not. Rejects with EnterRefused, HoldEnded, OnceSuperseded and OnceFailed. */
   enter<R>(request: EnterRequest, body: (entry: Entry) => R | Promise<R>,
     options?: { encode?: (value: R) => string | Uint8Array; decode?: (stored: string) => R }): Promise<R>;
-  /** Trouble with a server rejects with CallError, and is never a decision. */
+  /** Failures reject with CallError, and are never a decision. */
   limit(key: string, options: LimitOptions): Promise<Decision>;
-  /** Sets units aside, and gives them back when `body` ends without `confirm`. holdMs: when they come back by themselves; keepMs:
-   * for how long the hold is extended. */
+  /** Sets units aside, and gives them back when `body` ends without `confirm`. holdMs: when they are given back automatically;
+   * keepMs: how long the hold is extended. */
   reserve<R>(orderId: string, lines: Lines, options: { holdMs: number; keepMs?: number; buyer?: string; group?: string },
     body: (reservation: Reservation) => R | Promise<R>): Promise<R>;
   readonly stock: {
@@ -150,15 +150,15 @@ export interface Client {
   };
   /** uuid7: texts; snowflake and sequence (with a name): bigints. */
   ids(count?: number, options?: { kind?: "uuid7" | "snowflake" | "sequence"; name?: string }): Promise<(string | bigint)[]>;
-  /** The changes of a group's stock after an entry. It ends when none came for `waitMs`. */
+  /** The changes of a group's stock after an entry. Ends when no entry arrived for `waitMs`. */
   ledger(group: string, options?: { after?: string; waitMs?: number }): AsyncGenerator<LedgerEntry>;
   readonly calls: Calls;
-  /** Waits withinMs (2000) at most for what is given back in the background. Locks that are held end with their leases. */
+  /** Waits at most withinMs (2000) for background calls that give something back. Held locks end with their leases. */
   close(options?: { withinMs?: number }): Promise<void>;
 }
 
 /** The root of all errors. code: the gRPC code by name, "OK" when a server answered and refused. applied: "NO": nothing was changed,
- * and nothing will be; "MAYBE": nobody knows; "YES". reason: a fixed word. field: the request's field that is wrong. */
+ * and nothing will be; "MAYBE": unknown; "YES". reason: a fixed word. field: the invalid field of the request. */
 export class LockstockError extends Error {
   readonly code: string;
   readonly applied: "NO" | "MAYBE" | "YES";
@@ -172,16 +172,16 @@ export class LockTimedOut extends LockBusy {}
 export class LockLost extends LockstockError {}
 export class OnceInProgress extends LockstockError {}
 export class OnceMismatch extends LockstockError {}
-/** The attempt that counts gave up; `detail` is what it said. */
+/** The attempt gave up; `detail` is its text. */
 export class OnceFailed extends LockstockError { readonly detail: string }
 export class OnceSuperseded extends LockstockError {}
-/** The function ran, and nobody confirmed that its `result` is stored. */
+/** The function ran, but no server confirmed that its `result` is stored. */
 export class OnceDoubtful extends LockstockError { readonly result: unknown }
 /** Nothing was taken. outcome: "LIMITED", "IN_PROGRESS", "MISMATCH", "OUT_OF_STOCK", "BUSY", "TIMED_OUT" or "TOKEN_SPENT". */
 export class EnterRefused extends LockstockError { readonly outcome: string; readonly answer: EnterAnswer }
-/** The stock of an entry was given back before it was left: nothing is stored. */
+/** The hold of an entry ended before the entry was left; nothing was stored. */
 export class HoldEnded extends LockstockError {}
 export class StockRefused extends LockstockError { readonly outcome: string; readonly lines: LineStock[] }
 export class SoldOut extends StockRefused {}
-/** For a function under `once` to throw: the failure is its result. */
+/** Thrown by a function under `once` to make the failure its result. */
 export class GiveUp extends Error {}

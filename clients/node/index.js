@@ -1,4 +1,4 @@
-/** Locks that renew themselves, stock, calls that run once, limits and ids from lockstockd. index.d.ts describes all. */
+/** Locks that renew themselves, stock, calls that run once, limits and ids from lockstockd. index.d.ts describes the API. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { Caller, nowMs } from "./lib/calls.js";
@@ -38,7 +38,7 @@ class Held {
   }
 
   async release() {
-    if (this.lease.ended) throw new TypeError("the lock was released before");
+    if (this.lease.ended) throw new TypeError("the lock was already released");
     const { client, request, lease } = this;
     if (!lease.end()) {
       client.giveBack(request);
@@ -82,7 +82,7 @@ class Client {
     this.keeper.insist({ service: "lock", name: "release", request: releaseOf(request) });
   }
 
-  // An earlier try of a call that was refused may still be granted: its token is spent before anyone hears of it.
+  // An earlier try of a refused call may still be granted: releases its token before the refusal is reported.
   async spend(service, name, request) {
     const method = services[service][name];
     await this.caller.call(method, requestOf(method, request), { timeoutMs: GIVE_BACK_MS, insist: true })
@@ -94,7 +94,7 @@ class Client {
     const mode = (name, kind) => ({ name, mode: kind });
     const targets = capacity ? [names].flat().map((name) => ({ name, mode: PERMIT, permits, capacity }))
       : [...[names].flat().map((name) => mode(name, EXCLUSIVE)), ...shared.map((name) => mode(name, SHARED))];
-    if (targets.length === 0) throw new TypeError("names: a lock needs one at least");
+    if (targets.length === 0) throw new TypeError("names: must have at least one name");
     const request = { group, targets, token: newId(), owner, leaseMs, waitMs };
     let sent = nowMs(), told;
     try {
@@ -187,7 +187,7 @@ class Client {
     const name = `${scope}/${key}`;
     switch (outcome("Begin", answer.outcome)) {
       case "REPLAY": return { result: answer.result };
-      case "IN_PROGRESS": throw new OnceInProgress(`another attempt at ${name} runs`, { reason: "busy", retryAfterMs: Number(answer.retryAfterMs) });
+      case "IN_PROGRESS": throw new OnceInProgress(`another attempt at ${name} is running`, { reason: "busy", retryAfterMs: Number(answer.retryAfterMs) });
       case "MISMATCH": throw new OnceMismatch(`${name} was used before with another fingerprint`, { reason: "id_reused" });
     }
     const extend = { scope, key, fence: answer.fence, leaseMs };
@@ -212,7 +212,7 @@ class Client {
       return value;
     } catch (error) {
       if (!(error instanceof CallError) || error.code === "INVALID_ARGUMENT") throw error;
-      throw new OnceDoubtful(`${scope}/${key}: nobody confirmed its result: ${error.message}`, { applied: "MAYBE", result: value, cause: error });
+      throw new OnceDoubtful(`${scope}/${key}: no server confirmed its result: ${error.message}`, { applied: "MAYBE", result: value, cause: error });
     } finally {
       lease.end();
     }
@@ -303,12 +303,12 @@ class Client {
     if (what === "SUPERSEDED") throw superseded(request.once);
     if (what !== "HOLD_ENDED") return;
     giveBack();
-    throw new HoldEnded("the hold has ended: nothing is stored", { reason: "lease_lost" });
+    throw new HoldEnded("the hold has ended; nothing was stored", { reason: "lease_lost" });
   }
 
   async limit(key, { policy, limit, periodMs, algorithm = "SLIDING_WINDOW", burst = 0, cost = 1, group = "", peek = false,
     requestId = "" }) {
-    if ((policy === undefined) === (limit === undefined)) throw new TypeError("policy: give a policy, or limit and periodMs");
+    if ((policy === undefined) === (limit === undefined)) throw new TypeError("policy: must be given, or limit and periodMs");
     const number = registry.getEnum("lockstock.v1.Algorithm").values.find(({ localName }) => localName === algorithm)?.number;
     if (number === undefined) throw new TypeError(`algorithm: ${algorithm} is unknown`);
     const spec = policy !== undefined ? { case: "policy", value: policy }
@@ -335,7 +335,7 @@ class Client {
     }
     const lease = new Lease(this.keeper, { kind: "hold", what: `the hold of order ${orderId}`, request: { ...id, holdMs },
       leaseMs: holdMs, leftMs: Number(answer.holdMs), sent, stopAt: sent + keepMs });
-    let open = true; // Confirm was not tried: without an answer it may have sold the units
+    let open = true; // false once Confirm was tried: without an answer it may have sold the units
     const confirm = async ({ reacquire = false } = {}) => {
       open = false;
       const told = await this.calls.stock.confirm({ ...id, reacquireIfExpired: reacquire }, { insist: true }).catch((error) => {
@@ -354,7 +354,7 @@ class Client {
 
   async ids(count = 1, { kind = "uuid7", name = "" } = {}) {
     const number = { uuid7: 2, snowflake: 1, sequence: 3 }[kind];
-    if (!number) throw new TypeError(`kind: ${kind} is none of uuid7, snowflake, sequence`);
+    if (!number) throw new TypeError(`kind: must be uuid7, snowflake or sequence, not ${kind}`);
     const answer = await this.calls.id.next({ kind: number, name, count });
     return answer.uuids.length ? answer.uuids : answer.ids;
   }
@@ -383,7 +383,7 @@ const linesOf = (lines) => Object.entries(lines).map(([sku, quantity]) => ({ sku
 
 function groupOf(group, lines) {
   if (group) return group;
-  if (Object.keys(lines).length !== 1) throw new TypeError("group: an order of several skus needs the group that they share");
+  if (Object.keys(lines).length !== 1) throw new TypeError("group: must be given for an order of several skus");
   return Object.keys(lines)[0];
 }
 

@@ -1,4 +1,4 @@
-/** A lockstockd for tests, with a store of its own, that can be made to fail. testing.d.ts describes all. */
+/** A lockstockd for tests, with its own store, that can be made to fail. testing.d.ts describes the API. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
@@ -86,7 +86,7 @@ class Server {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Passes bytes on, and breaks the connection in place of the next answer. */
+  /** Forwards bytes, and breaks the connection instead of the next answer. */
   pass(client) {
     const server = connectTo({ port: this.port, host: "127.0.0.1", noDelay: true });
     let skip = 0, held = Buffer.alloc(0);
@@ -112,7 +112,7 @@ class Server {
   }
 }
 
-/** Whether a frame of an answer begins in `data`. skip: bytes of a frame that are to come; held: a part of a header. */
+/** Whether a frame of an answer begins in `data`. skip: remaining bytes of a frame; held: a partial header. */
 function answerIn(skip, held, data) {
   const all = Buffer.concat([held, data]);
   let answer = false;

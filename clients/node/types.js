@@ -1,4 +1,5 @@
-// Writes calls.d.ts, the types of `calls`, from the descriptors: node types.js FILE. A part of the build, not of the package.
+// Writes calls.d.ts, the types of `calls`, from the descriptors: node types.js FILE. Part of the build, not of the
+// package.
 import { ScalarType } from "@bufbuild/protobuf";
 import { writeFileSync } from "node:fs";
 import { registry, services } from "./lib/contract.js";
@@ -11,7 +12,7 @@ function scalar(type, isRequest) {
   return { [ScalarType.STRING]: "string", [ScalarType.BYTES]: "Uint8Array", [ScalarType.BOOL]: "boolean" }[type] ?? "number";
 }
 
-/** A message is an interface of its own in requests, where fields may be left out and int64 may be a number. */
+/** Messages have a separate interface for requests, in which fields may be left out and int64 may be a number. */
 function message(desc, isRequest) {
   const name = isRequest && !desc.name.endsWith("Request") ? `${desc.name}Init` : desc.name;
   (isRequest ? asked : answered).set(name, desc);
@@ -45,7 +46,7 @@ function members(desc, isRequest) {
 const lines = [`// Made of lockstock's .proto files, which say what each field means.
 export interface CallOptions { timeoutMs?: number; insist?: boolean; signal?: AbortSignal }
 
-/** Each method of each service. A field that the request does not have is a TypeError. */
+/** Each method of each service. An unknown field of a request is a TypeError. */
 export interface Calls {`];
 for (const [service, methods] of Object.entries(services)) {
   lines.push(`  ${service}: {`);

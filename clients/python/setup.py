@@ -1,4 +1,4 @@
-"""Builds the package: the messages and methods are made of lockstock's .proto files by protoc. An sdist has them made."""
+"""Builds the package: protoc makes the messages and methods from lockstock's .proto files. An sdist contains the result."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ MADE = os.path.join(HERE, "made/lockstock")  # only in an sdist
 
 
 def version():
-    """That of the whole project; an sdist has it in PKG-INFO."""
+    """The version of the whole project; an sdist has it in PKG-INFO."""
     if os.path.isdir(PROTO):
         with open(os.path.join(HERE, "../../rpc/include/lockstock/version.h"), encoding="utf-8") as file:
             return re.search(r'LOCKSTOCK_VERSION +"([0-9.]+)', file.read()).group(1)

@@ -1,4 +1,4 @@
-"""Makes what the package has of lockstock's .proto files: stubs.py PROTO_DIR PACKAGE_DIR.
+"""Makes the package's modules from lockstock's .proto files: stubs.py PROTO_DIR PACKAGE_DIR.
 
 protoc makes the messages and their types. _methods.py gets a class a service, with a method a call, and the options by
 which calls are repeated stay where they are: in the descriptors (lockstock/_calls.py reads them)."""
@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2
 
 SERVICES = ("lock", "stock", "idempotency", "ratelimit", "id", "guard", "admin")
 ATTRIBUTES = {"idempotency": "idempotency", "ratelimit": "rate_limit"}
-HEAD = '''"""Made by stubs.py of the .proto files. A method raises CallError; docs: the .proto file of its service."""
+HEAD = '''"""Made by stubs.py from the .proto files. A method raises CallError; docs: the .proto file of its service."""
 # mypy: disable-error-code=no-any-return
 from __future__ import annotations
 

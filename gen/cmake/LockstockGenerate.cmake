@@ -1,15 +1,15 @@
 # lockstock_generate(<target> <a.proto>... [IMPORT_DIRS <dir>...] [PARTS types client server] [STATIC])
 #
-# Adds to an existing target what protoc-gen-lockstock makes of the files, puts its
+# Adds the code that protoc-gen-lockstock generates from the files to an existing target, puts its
 # headers on the target's PUBLIC include path (#include "a.lks.h",
-# "a.lks_client.h", "a.lks_server.h") and links the library each part stands on.
+# "a.lks_client.h", "a.lks_server.h") and links the library that each part needs.
 # All parts by default. STATIC: it links lockstock's static libraries.
 #
 # The files are named relative to the current source directory or to one of
-# IMPORT_DIRS, as an `import` names them. lockstock's own files can be imported without
-# more, and so can Google's well-known types (google/protobuf/timestamp.proto and the
-# like): what is made of those is the library lockstock_google_types, made once and
-# linked to each target that needs it. To be called in the directory of the target.
+# IMPORT_DIRS, as an `import` names them. lockstock's own files can be imported, and so can
+# Google's well-known types (google/protobuf/timestamp.proto and so on): their code is the
+# library lockstock_google_types, made once and linked to each target that needs it. Must be
+# called in the directory of the target.
 function(lockstock_generate target)
   cmake_parse_arguments(ARG "STATIC" "" "IMPORT_DIRS;PARTS" ${ARGN})
   set(kind "$<$<BOOL:${ARG_STATIC}>:-static>")
@@ -22,7 +22,7 @@ function(lockstock_generate target)
   endif()
 endfunction()
 
-# The same without the libraries: for what goes into one of them.
+# The same without the libraries, for code that is part of one of them.
 function(lockstock_generate_sources target)
   find_program(PROTOC protoc REQUIRED)
   find_program(PROTOC_GEN_C protoc-gen-c REQUIRED) # run by protoc-gen-lockstock
@@ -66,7 +66,7 @@ function(lockstock_generate_sources target)
         list(APPEND made "${stem}${suffix}.c" "${stem}${suffix}.h")
       endforeach()
     endforeach()
-    # Elsewhere protoc could take the name for a path from where it runs.
+    # In another directory protoc could take the name for a relative path.
     add_custom_command(OUTPUT ${made} COMMAND ${command} "${proto}" WORKING_DIRECTORY "${out}"
       DEPENDS ${sources} "$<TARGET_FILE:lockstock::protoc-gen-lockstock>"
       COMMENT "Generating C from ${proto}" VERBATIM)
@@ -76,9 +76,8 @@ function(lockstock_generate_sources target)
   _lockstock_link_google(${target} "${google}" "${ARG_UNPARSED_ARGUMENTS}")
 endfunction()
 
-# The types that Google's files describe, for whom one of `files` is such a file; but not
-# for a target that generates them itself (`own`), nor for descriptor.proto, whose code is
-# libprotobuf-c's.
+# Links the types of Google's files if one of `files` is such a file, except for a target that
+# generates them itself (`own`), and for descriptor.proto, whose code is in libprotobuf-c.
 function(_lockstock_link_google target files own)
   set(types any duration empty field_mask source_context struct timestamp wrappers)
   set(wanted)
@@ -103,7 +102,7 @@ function(_lockstock_link_google target files own)
   target_link_libraries(${target} PUBLIC lockstock_google_types)
 endfunction()
 
-# The file that an import means, or "": the first root that has it, as protoc does.
+# The path of an imported file in the first root that has it, as protoc does; "" if none has it.
 function(_lockstock_find_proto proto roots ret)
   set(${ret} "" PARENT_SCOPE)
   foreach(root IN LISTS roots)
@@ -114,7 +113,7 @@ function(_lockstock_find_proto proto roots ret)
   endforeach()
 endfunction()
 
-# Appends what `file` imports, and what that imports. (protoc can write a depfile,
+# Appends the imports of `file`, recursively. (protoc can write a depfile,
 # but not one for paths with spaces.)
 function(_lockstock_add_imports list file roots)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")

@@ -1,5 +1,5 @@
-/* What callers get. Invariant: a call whose handler did not run says applied NO, unless it gets the result of another
- * attempt, or an earlier try of it was not answered. */
+/* The answers to callers. Invariant: a call whose handler did not run has applied NO, unless it gets the result of
+ * another attempt, or an earlier try of it was not answered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/frame.h>
 
-#include "rpc/away.h"
+#include "rpc/transient.h"
 #include "host/guard/guarded.h"
 
 void guard_paths(const char *const *paths, char *text, size_t size)
@@ -37,12 +37,12 @@ static const char *name_of(const lks_rpc_guard *guard)
 
 void guard_failed(const lks_rpc_guard *guard, const lks_error *why, lks_error *error)
 {
-    bool away = error_is_away(why);
+    bool transient = error_is_transient(why);
 
-    lks_error_set_reason(error, away ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO,
-                         away ? why->reason : LKS_REASON_INTERNAL, "the %s cannot %s: %s", name_of(guard),
-                         away ? "ask a server" : "be used", why->message);
-    error->retry_after_ms = away ? why->retry_after_ms : 0;
+    lks_error_set_reason(error, transient ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO,
+                         transient ? why->reason : LKS_REASON_INTERNAL, "the %s cannot %s: %s", name_of(guard),
+                         transient ? "ask a server" : "be used", why->message);
+    error->retry_after_ms = transient ? why->retry_after_ms : 0;
 }
 
 /* ---- stored results --------------------------------------------------------------------- */

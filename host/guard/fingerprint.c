@@ -1,4 +1,4 @@
-/* Invariant: equal requests have equal fingerprints and keys, whichever program packed them. */
+/* Invariant: equal requests have equal fingerprints and keys, regardless of the program that packed them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const char *text_of(const void *value)
     return text ? text : "";
 }
 
-/* Any order that is the same for the same entries. */
+/* Any order that is the same for equal entries. */
 static int compare_entries(const void *a, const void *b)
 {
     const ProtobufCMessage *left = *(ProtobufCMessage *const *)a, *right = *(ProtobufCMessage *const *)b;

@@ -1,16 +1,16 @@
-/* Entering: all guards of a call are asked by one Enter. Invariant: what was taken for a call that is not admitted is
- * given back. */
+/* Entering: one Enter asks all guards of a call. Invariant: whatever was taken for a call that is not admitted is given
+ * back. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "host/guard/guarded.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum {
-    LIMIT_MS = 1000, /* of limits alone, as with lks_limiter */
+    LIMIT_MS = 1000, /* with limits alone, as with lks_limiter */
     TEXT_BYTES = 128,
-    SPARE_PART = 10, /* of what is left of a call: for its answer to arrive in time */
+    SPARE_PART = 10, /* of the rest of a call's time, for its answer to arrive */
     SPARE_MS_MAX = 1000
 };
 
@@ -53,7 +53,7 @@ uint32_t guarded_usable_ms(const lks_guarded *g)
 
 /* ---- refusing --------------------------------------------------------------------------- */
 
-/* Unless the call was cancelled: then its caller has an answer. */
+/* Refuses the call, unless it was cancelled and so is already answered. */
 static void settle_refused(lks_guarded *g, guard_answer *answer)
 {
     pthread_mutex_lock(&g->lock);
@@ -70,14 +70,14 @@ static void settle_refused(lks_guarded *g, guard_answer *answer)
     g->done(g->arg);
 }
 
-/* Of a call that is refused: its handler does not run, but that of an earlier try may have run. */
+/* The `applied` of a refused call: its handler does not run, but that of an earlier try may have run. */
 static lks_applied applied_of(const lks_guarded *g)
 {
     return g->unanswered_before ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;
 }
 
-/* An outcome would tell the caller that nothing was done, but what holds the lock or used the limit may be an earlier
- * try of the same call. */
+/* Uses no outcome after an unanswered try: it would tell the caller that nothing was done, but an earlier try of the
+ * same call may hold the lock or have used the limit. */
 static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome, uint32_t retry_after_ms,
                    const char *before, const char *const *paths, const char *after)
 {
@@ -90,8 +90,8 @@ static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome
     settle_refused(g, &answer);
 }
 
-/* With a limit alone: whether the call runs where nobody can be asked. */
-static bool is_open(const lks_rpc_guard *guard)
+/* Whether the call runs when no server can be asked: with only a rate limit that has fail_open. */
+static bool fails_open(const lks_rpc_guard *guard)
 {
     return guard->rate_limit && guard->rate_limit->fail_open && !guard->idempotency && !guard->lock;
 }
@@ -107,7 +107,7 @@ static void fail(lks_guarded *g, const lks_error *why)
 
 /* ---- entering --------------------------------------------------------------------------- */
 
-/* Admitted with or without an entry, unless the call was cancelled: then the entry is given back with the last
+/* Admits the call, with or without an entry, unless it was cancelled: then the entry is given back with the last
  * reference. */
 static void admit(lks_guarded *g)
 {
@@ -128,7 +128,7 @@ static void replay(lks_guarded *g, const lks_stored_result *stored)
     settle_refused(g, &answer);
 }
 
-/* No answer that says whether the call is admitted. */
+/* Ends a call without an answer from which the guards' decision is known. */
 static void end_unanswered(lks_guarded *g, const lks_error *error)
 {
     const lks_rpc_guard *guard = g->guard;
@@ -136,10 +136,10 @@ static void end_unanswered(lks_guarded *g, const lks_error *error)
 
     if (error->code == LKS_ABORTED && error->reason == LKS_REASON_LEASE_LOST)
         refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "what the guards of ",
-               guard->lock ? guard->lock->keys : guard->idempotency->key, " took ended before it was known");
+               guard->lock ? guard->lock->keys : guard->idempotency->key, " took expired before the answer arrived");
     else if (error->code == LKS_INTERNAL && error->origin == LKS_ORIGIN_LOCAL)
-        settle_refused(g, &answer); /* the answer cannot be understood: another attempt may have run */
-    else if (is_open(guard) && error_is_away(error))
+        settle_refused(g, &answer); /* the answer is unknown: another attempt may have run */
+    else if (fails_open(guard) && error_is_transient(error))
         admit(g);
     else
         fail(g, error);
@@ -164,11 +164,12 @@ static void entered(void *arg, lks_entry *entry, lks_enter_outcome outcome, cons
     case LKS_ENTER_OUTCOME_IN_PROGRESS:
         refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->idempotency->in_progress, error->retry_after_ms, "",
                guard->idempotency->key,
-               ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+               ": an earlier call with it has not ended: it is running, or its process is gone and its lease has not "
+               "expired");
         break;
     case LKS_ENTER_OUTCOME_MISMATCH:
         refuse(g, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, guard->idempotency->mismatch, 0, "",
-               guard->idempotency->key, ": was used for another request; only with key_alone the key alone counts");
+               guard->idempotency->key, ": was already used for a different request");
         break;
     case LKS_ENTER_OUTCOME_BUSY:
     case LKS_ENTER_OUTCOME_TIMED_OUT:
@@ -274,18 +275,18 @@ static lks_code ask(lks_guarded *g, lks_error *error)
     if (guard->lock)
         ask_locks(&p, g);
     guarded_ref(g);
-    pthread_mutex_lock(&g->lock); /* g->entry is there before `entered` can look at it */
+    pthread_mutex_lock(&g->lock); /* g->entry is set before `entered` can read it */
     lks_code code = lks_enter_start(g->channel, &p.request, only_limits && usable_ms > LIMIT_MS ? LIMIT_MS : usable_ms,
                                     entered, g, &g->entry, error);
     pthread_mutex_unlock(&g->lock);
     if (code != LKS_OK)
-        guarded_unref(g); /* not the last one: the caller has one */
+        guarded_unref(g); /* not the last one: the caller has another */
     return code;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- enter and cancel --------------------------------------------------------------------- */
 
-/* The prefix of the key, so that each method has counters of its own. */
+/* The prefix of the key, so that each method has its own counters. */
 static const char *limit_name(const lks_guarded *g)
 {
     const char *name = g->guard->rate_limit->name;
@@ -308,8 +309,8 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
         code =
             guard_names(request, guard->lock->keys, guard->lock->prefix, GUARD_NAME_MAX, g->names, &g->n_names, error);
     if (code == LKS_OK && g->n_names > 1 && *guard->lock->group == '\0' && *guard_group(guard) == '\0')
-        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "%s: leads to several locks, which need a group", guard->lock->keys[0]);
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: gives several locks, which need a group",
+                             guard->lock->keys[0]);
     if (code == LKS_OK && guard->idempotency && !guard->idempotency->key_alone)
         code = guard_fingerprint(g->method, request, g->fingerprint, error);
     return code;
@@ -386,7 +387,7 @@ const char *lks_guard_lock_name(const lks_rpc_context *context, size_t i)
     return i < lks_guard_n_locks(context) ? context->guarded->names[i] : NULL;
 }
 
-/* What the call was admitted with; NULL: without guards, or with a limit that nobody could be asked about. */
+/* The answer that admitted the call; NULL: without guards, or when no server could be asked about the limit. */
 static const lks_enter_response *answer_of(const lks_rpc_context *context)
 {
     const lks_guarded *g = context->guarded;

@@ -1,5 +1,5 @@
 /* A call with guards around it. Entering (guard.c) and leaving (leave.c) are asynchronous operations of liblockstock's
- * public interface (lockstock/entry.h); an `answer` (answer.c) is what the caller gets instead of the handler's answer.
+ * public interface (lockstock/entry.h); an `answer` (answer.c) replaces the handler's answer.
  *
  *   ENTERING --> ADMITTED --lks_guarded_leave--> LEAVING
  *       \--a guard refuses, or lks_guard_cancel--> REFUSED */
@@ -16,11 +16,12 @@
 
 enum { GUARD_LIMIT_KEY_MAX = 128, GUARD_CALL_KEY_MAX = 255, GUARD_NAME_MAX = 128 };
 
-/* What the caller gets. Neither `replays` nor `outcome`: the error, or, without a code, what the handler answered. */
+/* The answer to the caller. Without `replays` and `outcome`: the error, or, if its code is LKS_OK, the answer of the
+ * handler. */
 typedef struct guard_answer {
     lks_error error;
-    int outcome;   /* of the response's field; 0 = none */
-    bool replays;  /* `body` counts, which may be empty */
+    int outcome;   /* the value of the response's outcome field; 0 = none */
+    bool replays;  /* the answer is `body`, which may be empty */
     uint8_t *body; /* the packed response of an earlier call; NULL = none */
     size_t body_len;
 } guard_answer;
@@ -39,12 +40,12 @@ struct lks_guarded {
     size_t n_names;
     uint8_t fingerprint[GUARD_FINGERPRINT_BYTES];
 
-    atomic_uint references; /* the owner's, one for the operation under way */
+    atomic_uint references; /* the owner's, and one for the operation under way */
 
     /* Under the lock until it is ADMITTED or REFUSED. */
     pthread_mutex_t lock;
     guard_state state;
-    lks_entry *entry; /* NULL: not started, left, or admitted because nobody could be asked */
+    lks_entry *entry; /* NULL: not started, left, or admitted because no server could be asked */
     guard_answer answer;
 
     lks_guard_done *done;
@@ -54,28 +55,29 @@ struct lks_guarded {
 void guarded_ref(lks_guarded *guarded);
 void guarded_unref(lks_guarded *guarded);
 
-/* How much time is left until the call's deadline, so that its answer still arrives in time; at least 1. */
+/* The time for guards, such that the answer still arrives before the call's deadline; at least 1. */
 uint32_t guarded_usable_ms(const lks_guarded *guarded);
 
 /* ---- answer.c ---- */
 
-/* "buyer_id", "order.id and order.shop": paths as a text names them. */
+/* Writes paths for a message: "buyer_id", "order.id and order.shop". */
 void guard_paths(const char *const *paths, char *text, size_t size);
 
-/* That of the guard's parts; "": each has its own. */
+/* The group of the guard's parts; "": each has its own. */
 const char *guard_group(const lks_rpc_guard *guard);
 
-/* The error that a failed call of the guards becomes: their fault, not the caller's. */
+/* Converts the error of a failed call of the guards to one that blames the server, not the caller. */
 void guard_failed(const lks_rpc_guard *guard, const lks_error *why, lks_error *error);
 
-/* Makes an answer of what an attempt stored: the response, or the error. LKS_RESOURCE_EXHAUSTED as its error: no
- * memory. LKS_INTERNAL: it cannot be read. */
+/* Makes an answer from the stored result of an attempt: the response, or the error. Its error is LKS_RESOURCE_EXHAUSTED
+ * when out of memory, LKS_INTERNAL when the result cannot be read. */
 void guard_replay(const lks_stored_result *stored, guard_answer *answer);
 
-/* The result of a handler as it is stored: a response's bytes, or its error. *body is to be freed; false: no memory. */
+/* Packs the result of a handler to store it: the response, or the error. The caller frees *body. False: out of
+ * memory. */
 bool guard_store(lks_code code, const ProtobufCMessage *response, const lks_error *error, uint8_t **body, size_t *len);
 
-/* Whether the answer of a handler that failed so is final: a repeat gets the same. */
+/* Whether the failure of a handler is final, so that a repeated call gets the same answer. */
 bool guard_is_final(lks_code code, lks_applied applied);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- keys ----------------------------------------------------------------------------- */
 
-/* The key or the names in the making. */
+/* The state of making a key or names. */
 typedef struct key_maker {
     const char *path;   /* of the option */
     const char *prefix; /* before each text */
@@ -24,7 +24,7 @@ typedef struct key_maker {
     lks_error *error;
     char text[GUARD_KEY_BYTES_MAX + 1]; /* so far */
     size_t len;
-    char **names; /* NULL: all becomes one key */
+    char **names; /* NULL: all values become one key */
     size_t n_names;
 } key_maker;
 
@@ -35,14 +35,14 @@ static lks_code out_of_memory(lks_error *error)
 
 static lks_code unset(const key_maker *to)
 {
-    return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: is a key of the guard and must be set",
-                         to->path);
+    return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "%s: must be set, because it is a key of the guard", to->path);
 }
 
 static lks_code too_long(const key_maker *to)
 {
     return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "%s: the key of the guard has more than %zu bytes with it", to->path, to->bytes_max);
+                         "%s: too long; the key of the guard may have at most %zu bytes", to->path, to->bytes_max);
 }
 
 /* Appends to the text. */
@@ -82,7 +82,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The text becomes a name, unless it is one already. */
+/* Makes the text a name, unless there is an equal one already. */
 static lks_code end(key_maker *to)
 {
     if (!to->names)
@@ -94,8 +94,8 @@ static lks_code end(key_maker *to)
         }
     }
     if (to->n_names == GUARD_NAMES_MAX)
-        return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than %d locks for one call",
-                             to->path, GUARD_NAMES_MAX);
+        return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: gives more than %d locks for one call", to->path, GUARD_NAMES_MAX);
     to->len = 0;
     to->names[to->n_names] = strdup(to->text);
     return to->names[to->n_names++] ? LKS_OK : out_of_memory(to->error);
@@ -176,7 +176,7 @@ static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescr
            !*(const protobuf_c_boolean *)(const void *)(at + field->quantifier_offset);
 }
 
-/* Adds the values at `path`, which is to->path or the rest of it. */
+/* Adds the values at `path`, which is to->path or its rest. */
 static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");

@@ -1,4 +1,4 @@
-/* What a guard reads from a request, by the paths of its option (options.proto): keys, names, a fingerprint. Pure
+/* Reads keys, names and a fingerprint from a request, by the paths of a guard's option (options.proto). Pure
  * functions. The caller frees returned text. */
 #ifndef HOST_GUARD_KEYS_H
 #define HOST_GUARD_KEYS_H
@@ -10,19 +10,19 @@
 
 enum { GUARD_NAMES_MAX = 16, GUARD_FINGERPRINT_BYTES = 32, GUARD_KEY_BYTES_MAX = 255 };
 
-/* The values at `paths` (which NULL ends) joined to one key, after `prefix` and a colon where that is not empty.
+/* The values at `paths` (which NULL ends) joined to one key, after `prefix` and a colon if it is not empty.
  * Text is copied, bytes are in hex, integers in decimal, an enum is its number. LKS_INVALID_ARGUMENT, applied NO,
  * naming the path: a path has no value, or the key has more than bytes_max, which is
  * GUARD_KEY_BYTES_MAX at most. LKS_RESOURCE_EXHAUSTED: no memory. */
 lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                    char **ret, lks_error *error);
 
-/* The same, each value a name of its own; in order (strcmp), each once. LKS_INVALID_ARGUMENT also when there are more
+/* The same, with each value as its own name; sorted (strcmp), each once. LKS_INVALID_ARGUMENT also when there are more
  * than GUARD_NAMES_MAX. On failure there is nothing to free. */
 lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                      char *names[GUARD_NAMES_MAX], size_t *n, lks_error *error);
 
-/* Sorts the entries of all maps by their keys, because their order has no meaning. To be called first. */
+/* Sorts the entries of all maps by their keys, because their order has no meaning. Must be called first. */
 void guard_order_maps(ProtobufCMessage *request);
 
 /* The hash of the method's path and of the request. LKS_RESOURCE_EXHAUSTED: no memory. */

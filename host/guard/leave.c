@@ -16,8 +16,8 @@ static void end(lks_guarded *g)
     guarded_unref(g);
 }
 
-/* If another attempt took over, the caller gets what that one stored, so that all callers get the same. */
-static void got(void *arg, lks_code code, const lks_get_response *response, const lks_error *error)
+/* If another attempt took over, the caller gets its stored result, so that all callers get the same. */
+static void on_result(void *arg, lks_code code, const lks_get_response *response, const lks_error *error)
 {
     lks_guarded *g = arg;
 
@@ -26,7 +26,7 @@ static void got(void *arg, lks_code code, const lks_get_response *response, cons
         guard_replay(response->record->result, &g->answer);
     else
         lks_error_set_reason(&g->answer.error, LKS_ABORTED, LKS_APPLIED_MAYBE, LKS_REASON_LEASE_LOST,
-                             "another attempt took over: what this one did is not stored");
+                             "another attempt took over; the result of this one is not stored");
     end(g);
 }
 
@@ -39,12 +39,12 @@ static void ask_for_result(lks_guarded *g)
     request.group = guard_group(g->guard);
     request.scope = g->guard->idempotency->scope;
     request.key = g->key;
-    lks_code code = lks_idempotency_get_start(g->channel, &request, &options, got, g, NULL, &error);
+    lks_code code = lks_idempotency_get_start(g->channel, &request, &options, on_result, g, NULL, &error);
     if (code != LKS_OK)
-        got(g, code, NULL, &error);
+        on_result(g, code, NULL, &error);
 }
 
-static void left(void *arg, lks_leave_outcome outcome, const lks_error *error)
+static void on_left(void *arg, lks_leave_outcome outcome, const lks_error *error)
 {
     lks_guarded *g = arg;
 
@@ -68,7 +68,7 @@ static lks_code leave_with(lks_guarded *g, lks_entry *entry, lks_code code, cons
         if (!guard_store(code, response, error, &end_request.body.data, &end_request.body.len))
             return LKS_RESOURCE_EXHAUSTED;
     }
-    lks_code started = lks_leave_start(entry, &end_request, timeout_ms, left, g, &unwanted);
+    lks_code started = lks_leave_start(entry, &end_request, timeout_ms, on_left, g, &unwanted);
     free(end_request.body.data);
     return started;
 }
@@ -82,10 +82,11 @@ static lks_code leave_without(lks_guarded *g, lks_entry *entry, const char *why,
     end_request.kind = LKS_LEAVE_KIND_RETRYABLE;
     snprintf(detail, sizeof detail, "%s", why);
     end_request.detail = detail;
-    return lks_leave_start(entry, &end_request, timeout_ms, left, g, &unwanted);
+    return lks_leave_start(entry, &end_request, timeout_ms, on_left, g, &unwanted);
 }
 
-/* What cannot be stored because it is too long becomes an error, for the caller and for those who repeat the call. */
+/* Leaves with the result. A result that is too long to store becomes an error, for this caller and for repeats of the
+ * call. */
 static lks_code leave(lks_guarded *g, lks_entry *entry, lks_code code, const ProtobufCMessage *response,
                       const lks_error *error, uint32_t timeout_ms)
 {
@@ -95,7 +96,7 @@ static lks_code leave(lks_guarded *g, lks_entry *entry, lks_code code, const Pro
     if (started != LKS_INVALID_ARGUMENT)
         return started;
     code = lks_error_set_reason(&g->answer.error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, LKS_REASON_TOO_LARGE,
-                                "the response is longer than can be stored for a repeat, which is %d bytes",
+                                "the response is longer than the %d bytes that can be stored for a repeated call",
                                 LKS_ONCE_BODY_MAX);
     return leave_with(g, entry, code, NULL, &g->answer.error, timeout_ms);
 }
@@ -113,6 +114,6 @@ void lks_guarded_leave(lks_guarded *g, lks_code code, const ProtobufCMessage *re
     g->entry = NULL;
     if (entry && leave(g, entry, code, response, error, timeout_ms) == LKS_OK)
         return;
-    lks_entry_free(entry); /* out of memory; or there is none */
+    lks_entry_free(entry); /* out of memory, or there is no entry */
     end(g);
 }

@@ -23,16 +23,16 @@ bool admission_share(admission *all, guest *g)
     return (g->bytes = budget_open(all->budget));
 }
 
-const char *admission_enter(admission *all, guest *g, const char *wire, const place_origin *from, const char *whose,
-                            uint64_t now_ms, uint64_t *wait_ms)
+const char *admission_enter(admission *all, guest *g, const char *wire, const place_origin *from,
+                            const char *origin_text, uint64_t now_ms, uint64_t *wait_ms)
 {
     g->from = from;
-    turns_set_owner(all->turns, &g->turn, whose);
+    turns_set_owner(all->turns, &g->turn, origin_text);
     const char *full = places_take(all->places, &g->place, wire, from);
     if (full)
         return full;
     if (!penalties_let_in(all->penalties, from, now_ms, wait_ms))
-        return "connections from an address of which many were thrown out";
+        return "connections from an address whose connections broke the protocol";
     g->put_off = *wait_ms > 0;
     return NULL;
 }
@@ -60,7 +60,7 @@ void admission_leave(admission *all, guest *g, bool offended, uint64_t now_ms)
     if (offended)
         penalties_add(all->penalties, g->from, now_ms);
     if (g->put_off)
-        penalties_left(all->penalties, g->from);
+        penalties_cancel_wait(all->penalties, g->from);
     places_leave(all->places, &g->place);
     turns_set_owner(all->turns, &g->turn, NULL);
 }

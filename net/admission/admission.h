@@ -26,7 +26,7 @@ typedef struct admission_options {
     turns_options turns;
 } admission_options;
 
-/* A connection's part; inside its struct, zero at first. */
+/* The state of a connection; a member of its struct, zero at first. */
 typedef struct guest {
     place place;
     turn_taker turn;
@@ -44,26 +44,26 @@ void admission_close(admission *all, void (*closed)(void *arg), void *arg);
 /* Gives a new connection its share of bytes. False when out of memory. */
 bool admission_share(admission *all, guest *g);
 
-/* Admits a new connection. `from` and `whose`, the origin as text, must outlive the guest. Returns NULL, or why it
- * is refused. *wait_ms: for how long nothing may be done for it. now_ms: of any clock that does not step back. */
-const char *admission_enter(admission *all, guest *g, const char *wire, const place_origin *from, const char *whose,
-                            uint64_t now_ms, uint64_t *wait_ms);
+/* Admits a new connection. `from` and `origin_text`, the origin as text, must outlive the guest. Returns NULL, or the
+ * reason for a refusal. *wait_ms: how long to wait before serving it. now_ms: of any clock that does not step back. */
+const char *admission_enter(admission *all, guest *g, const char *wire, const place_origin *from,
+                            const char *origin_text, uint64_t now_ms, uint64_t *wait_ms);
 
-/* A connection that was put off begins. */
+/* Begins to serve a connection that was put off. */
 void admission_begin(guest *g);
 
-/* Sets whether a new connection may take its place: when it is idle and has no principal, by certificate or by its
- * calls. */
+/* Sets whether the connection is idle. A new connection may take the place of an idle one that has no principal,
+ * neither from its certificate nor from its calls. */
 void admission_set_idle(admission *all, guest *g, bool idle, bool has_certificate);
 
-/* A call may have set the connection's principal (budget_set_principal): from now on the connection takes turns as
- * one of that principal. */
+/* Call it after a call may have set the connection's principal (budget_set_principal): from then on the connection
+ * takes turns under that principal. */
 void admission_follow_principal(admission *all, guest *g);
 
 /* The connection ends. offended: it broke the protocol. */
 void admission_leave(admission *all, guest *g, bool offended, uint64_t now_ms);
 
-/* Its share is freed once all its bytes are given back. */
+/* Releases the connection's share, which is freed once all its bytes are given back. */
 void admission_forget(guest *g);
 
 #endif

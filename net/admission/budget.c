@@ -16,13 +16,13 @@ typedef struct principal_sum {
 } principal_sum;
 
 struct budget {
-    size_t bytes, held, noted, peak; /* `peak` is of held and noted together */
+    size_t bytes, held, noted, peak; /* `peak`: of held + noted */
     named_set principals;
 };
 
 struct budget_share {
     budget *all;
-    principal_sum *principal; /* all connections of one; NULL: nobody's */
+    principal_sum *principal; /* NULL: none */
     size_t held;
     bool closed;
 };
@@ -46,7 +46,7 @@ size_t budget_held(const budget *all)
     return all->held + all->noted;
 }
 
-static void see_peak(budget *all)
+static void update_peak(budget *all)
 {
     if (budget_held(all) > all->peak)
         all->peak = budget_held(all);
@@ -63,7 +63,7 @@ size_t budget_peak(budget *all)
 void budget_note(budget *all, size_t bytes)
 {
     all->noted += bytes;
-    see_peak(all);
+    update_peak(all);
 }
 
 void budget_unnote(budget *all, size_t bytes)
@@ -140,7 +140,7 @@ void budget_force(budget_share *share, size_t bytes)
 {
     share->held += bytes;
     share->all->held += bytes;
-    see_peak(share->all);
+    update_peak(share->all);
     if (share->principal)
         share->principal->held += bytes;
 }

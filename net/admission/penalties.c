@@ -8,7 +8,7 @@
 
 typedef struct offender {
     place_origin from;
-    uint64_t paid_ms; /* when its penalty ends */
+    uint64_t ends_ms; /* when its penalty ends */
     uint64_t next_ms; /* while it is limited: when its next connection may open */
     TAILQ_ENTRY(offender) next;
 } offender;
@@ -85,8 +85,8 @@ void penalties_add(penalties *all, const place_origin *from, uint64_t now_ms)
         return;
     TAILQ_REMOVE(&all->known, o, next);
     TAILQ_INSERT_TAIL(&all->known, o, next);
-    uint64_t owed_ms = (o->paid_ms > now_ms ? o->paid_ms - now_ms : 0) + PENALTY_MS;
-    o->paid_ms = now_ms + (owed_ms < PENALTIES_OWED_MAX_MS ? owed_ms : PENALTIES_OWED_MAX_MS);
+    uint64_t owed_ms = (o->ends_ms > now_ms ? o->ends_ms - now_ms : 0) + PENALTY_MS;
+    o->ends_ms = now_ms + (owed_ms < PENALTIES_OWED_MAX_MS ? owed_ms : PENALTIES_OWED_MAX_MS);
 }
 
 bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms, uint64_t *wait_ms)
@@ -94,7 +94,7 @@ bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms,
     offender *o = find(all, from);
 
     *wait_ms = 0;
-    if (!o || o->paid_ms <= now_ms + PENALTIES_FREE_MS)
+    if (!o || o->ends_ms <= now_ms + PENALTIES_FREE_MS)
         return true;
     if (o->next_ms < now_ms)
         o->next_ms = now_ms;
@@ -105,7 +105,7 @@ bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms,
     return true;
 }
 
-void penalties_left(penalties *all, const place_origin *from)
+void penalties_cancel_wait(penalties *all, const place_origin *from)
 {
     offender *o = find(all, from);
 

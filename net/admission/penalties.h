@@ -33,7 +33,7 @@ void penalties_add(penalties *all, const place_origin *from, uint64_t now_ms);
 /* A new connection from `from`. *wait_ms: how long to delay it. False: refuse it. */
 bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms, uint64_t *wait_ms);
 
-/* A delayed connection closed before its time; later ones wait less. */
-void penalties_left(penalties *all, const place_origin *from);
+/* A delayed connection closed before its delay ended: later connections wait less. */
+void penalties_cancel_wait(penalties *all, const place_origin *from);
 
 #endif

@@ -1,4 +1,4 @@
-/* Invariant: each group that a place is `in` counts it, and has it on its list of idle places, idlest first,
+/* Invariant: each group that a place is `in` counts it, and has it on its list of idle places, longest idle first,
  * exactly while it is idle. Groups of wires and addresses exist while they have a place. Called by admission.c. */
 #include "net/admission/places.h"
 
@@ -100,8 +100,8 @@ static void forget_unused(places *all, place_group *g)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Whether a group has room for a new connection, which it counts already. Gives up idle connections to make room;
- * for a network connection only those of the network. */
+/* Whether a group has room for a new connection, which it counts already. Closes idle connections to make room; for a
+ * network connection, only network connections. */
 static bool has_room(places *all, const place *p, size_t limit)
 {
     place_group *g = p->in[limit];

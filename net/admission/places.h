@@ -1,6 +1,6 @@
 /* Limits the number of connections: in all, for each wire, and for each address. Some places are reserved for unix
- * sockets. When a limit is reached, a new connection replaces the idlest `idle` connection under that limit: one
- * without a known principal and without work. Loop thread only. */
+ * sockets. When a limit is reached, a new connection replaces the connection under that limit that has been `idle`
+ * longest: without a known principal and without work. Loop thread only. */
 #ifndef LOCKSTOCK_NET_ADMISSION_PLACES_H
 #define LOCKSTOCK_NET_ADMISSION_PLACES_H
 
@@ -19,7 +19,7 @@ typedef struct place_origin {
 
 enum { PLACE_LIMITS = 4 };
 
-/* A connection's place; inside its struct. */
+/* A connection's place; a member of its struct. */
 typedef struct place {
     struct place_group *in[PLACE_LIMITS]; /* NULL: not counted there */
     TAILQ_ENTRY(place) idle[PLACE_LIMITS];
@@ -37,14 +37,14 @@ typedef struct places_options {
 /* NULL when out of memory. */
 places *places_new(const places_options *options);
 
-/* No place may be taken. Takes NULL. */
+/* All places must have been left. Takes NULL. */
 void places_free(places *all);
 
 /* Takes a place for a new connection, which is not idle. wire: static, shorter than 8 bytes. Returns NULL, or the
  * limit that was reached ("connections", "connections of one wire", ...). */
 const char *places_take(places *all, place *p, const char *wire, const place_origin *origin);
 
-/* Marks it as idle, as the least idle one, or as not idle. */
+/* Marks the place as idle from now on, or as not idle. */
 void places_set_idle(places *all, place *p, bool idle);
 
 /* Does nothing when it has no place. */

@@ -27,7 +27,7 @@ struct turns {
     turns_options options;
     TAILQ_HEAD(, turn_owner) queue;
     named_set owners;
-    turn_owner *nobody; /* owns connections that have no owner yet */
+    turn_owner *unowned; /* owns connections that have no owner yet */
     uv_idle_t busy;
     uint64_t light_ns;       /* when a light connection last worked */
     uint64_t light_owner_ns; /* when a connection of a light owner last worked */
@@ -60,10 +60,10 @@ static uint64_t use_more(turn_use *use, unsigned leak_part, uint64_t since_ns, u
 
 static turn_owner *owner_of(const turns *all, const turn_taker *t)
 {
-    return t->owner ? t->owner : all->nobody;
+    return t->owner ? t->owner : all->unowned;
 }
 
-/* An owner of many cheap connections is as heavy as one expensive connection, while other owners call. */
+/* While other owners call, an owner of many cheap connections is as heavy as one expensive connection. */
 bool turns_is_light(const turns *all, const turn_taker *t)
 {
     uint64_t now_ns = turns_now(all);
@@ -200,8 +200,8 @@ turns *turns_new(const turns_options *options)
     if (!all)
         return NULL;
     *all = (turns){.options = *options};
-    all->nobody = enter_owner(all, "");
-    if (!all->nobody) {
+    all->unowned = enter_owner(all, "");
+    if (!all->unowned) {
         free(all);
         return NULL;
     }
@@ -215,7 +215,7 @@ static void release(void *owner)
 {
     turns *all = owner;
 
-    named_leave(&all->owners, all->nobody);
+    named_leave(&all->owners, all->unowned);
     free(all);
 }
 

@@ -1,8 +1,8 @@
-/* Shares the loop's time fairly. The time that a connection's bytes take is measured; a connection that used much
- * lately is `heavy`.
+/* Shares the loop's time fairly. The time that a connection's bytes take is measured; a connection that used much of it
+ * recently is `heavy`.
  *
- *   light --used too much--> heavy --bytes came--> queued --served, a piece a time--> heavy
- *     ^-------------------- it leaks away ----------------------------------/
+ *   light --used too much--> heavy --bytes arrive--> queued --served, one read at a time--> heavy
+ *     ^-------------------- its use leaks away ------------------------------/
  *
  * Light connections are read as soon as bytes arrive. Heavy ones queue. In each turn of the loop, heavy connections
  * are served round-robin for TURNS_CONTENDED_NS in all, or for TURNS_ALONE_NS when no light connection was active
@@ -40,7 +40,7 @@ typedef struct turn_use {
     uint64_t used_ns, at_ns; /* use at at_ns, after the leak */
 } turn_use;
 
-/* A connection's part; inside its struct, zero at first. */
+/* The state of a connection; a member of its struct, zero at first. */
 typedef struct turn_taker {
     turn_use use;
     struct turn_owner *owner; /* NULL: none yet */
@@ -52,8 +52,8 @@ typedef struct turn_taker {
 typedef struct turns_options {
     struct uv_loop_s *loop;
     uint64_t (*now_ns)(void);
-    /* A queued connection's turn: it must read once and call turns_worked, and turns_leave when there was nothing
-     * more. */
+    /* Serves a queued connection: it must read once and call turns_worked, and also turns_leave when it has nothing
+     * more to read. */
     void (*serve)(turn_taker *t);
 } turns_options;
 
@@ -63,7 +63,8 @@ turns *turns_new(const turns_options *options);
 /* The clock, for turns_worked. */
 uint64_t turns_now(const turns *all);
 
-/* Sets the owner. Copies the name. NULL: none, as before the connection is freed. Out of memory nothing changes. */
+/* Sets the owner. Copies the name. NULL: none; required before the connection is freed. When out of memory, nothing
+ * changes. */
 void turns_set_owner(turns *all, turn_taker *t, const char *name);
 
 /* Whether the connection is light and may work now. */
@@ -72,7 +73,7 @@ bool turns_is_light(const turns *all, const turn_taker *t);
 /* How many bytes it should read at a time, at most `max`. */
 size_t turns_bytes(const turns *all, const turn_taker *t, size_t max);
 
-/* It worked since since_ns, on that many bytes (0: not on bytes). */
+/* Records that the connection worked since since_ns, on that many bytes (0: not on bytes). */
 void turns_worked(turns *all, turn_taker *t, uint64_t since_ns, size_t bytes);
 
 /* Queues it, if it is not queued. */

@@ -1,7 +1,6 @@
 /* Invariant: nghttp2 is called from two places only, on_bytes (input) and on_produce (output), so that none of its
- * callbacks runs inside another call of it. All other code only submits frames and requests on_produce. Callbacks
- * only note that the session must end, and what follows from frames that were sent; settle acts when nghttp2 has
- * returned. Called by wires.c. */
+ * callbacks runs inside another call of it. All other code only submits frames and requests on_produce. Callbacks only
+ * record what must happen later; settle does it when nghttp2 has returned. Called by wires.c. */
 #include "net/grpc/grpc.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 enum {
     HEADER_LIST_BYTES = 16 * 1024,
     CONNECTION_WINDOW = 4 * 1024 * 1024,
-    OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
+    OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; beyond this, nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
     GOOD_PIECE = 256,            /* bytes of DATA before a WINDOW_UPDATE */
     CONNECTION_BYTES = 8 * 1024, /* memory of a connection: nghttp2's session and header tables */
@@ -23,33 +22,33 @@ enum {
     FRAME_HEAD_BYTES = 9,
 };
 
-/* Numbers that are multiples of it are spread (Knuth's multiplicative hashing). */
+/* Its multiples are spread (Knuth's multiplicative hashing). */
 #define SPREAD 0x9E3779B97F4A7C15U
 
-/* What a client that knows gRPC looks for, to ping less. */
+/* The debug data of the GOAWAY that makes a gRPC client send fewer pings. */
 static const char TOO_MANY_PINGS[] = "too_many_pings";
 
-/* A ping that only asks whether the peer lives. The one that follows a GOAWAY has zeros. */
+/* The payload of a keepalive ping. The ping that follows a GOAWAY has zeros. */
 static const uint8_t KEEPALIVE[8] = "alive?";
 
 /* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
 /* Marks that the connection must end. In a callback that runs while nghttp2 reads, NGHTTP2_ERR_CALLBACK_FAILURE must
- * follow, or nghttp2 reads on. */
-static void give_up(grpc_connection *c, stream_reason why)
+ * follow, or nghttp2 continues to read. */
+static void mark_ending(grpc_connection *c, stream_reason why)
 {
     if (c->why == STREAM_ENDED)
         c->why = why;
 }
 
-/* Everything the client sent before it read the first GOAWAY has arrived: send the last one, which names the last
- * call that was taken. */
-static void say_goodbye(grpc_connection *c)
+/* Call it when everything that the client sent before it read the first GOAWAY has arrived. The final GOAWAY names the
+ * last call that was accepted. */
+static void send_final_goaway(grpc_connection *c)
 {
     nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
                           NGHTTP2_NO_ERROR, NULL, 0);
     grpc_meter_no_more_calls(&c->meter);
-    c->goodbye = GOODBYE_SAID;
+    c->goaway = GOAWAY_FINAL_SENT;
 }
 
 static void end_session(grpc_connection *c)
@@ -73,8 +72,8 @@ static bool settle(grpc_connection *c)
         s->stops = false;
         nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
     }
-    if (c->goodbye == GOODBYE_DUE) {
-        say_goodbye(c);
+    if (c->goaway == GOAWAY_FINAL_DUE) {
+        send_final_goaway(c);
         any = true;
     }
     if (c->why != STREAM_ENDED && !c->ending) {
@@ -85,11 +84,11 @@ static bool settle(grpc_connection *c)
     return any;
 }
 
-/* ---- how many calls at a time ----------------------------------------------------------- */
+/* ---- limit of concurrent calls ---------------------------------------------------------- */
 
-/* Waiting calls occupy streams, and the call that ends their wait must get one. The limit is raised at once, because
- * clients with gRPC's C core notice a larger limit only when a call begins or ends. Calls that are too many to run
- * queue, and then the connection is not read. */
+/* Waiting calls occupy streams, and the call that ends their wait needs one too. The limit is raised at once, because
+ * clients with gRPC's C core notice a larger limit only when a call begins or ends. Calls beyond what may run queue,
+ * and the connection is not read meanwhile. */
 static uint32_t calls_max(const grpc_connection *c)
 {
     return c->all->options.in_flight_per_peer + c->all->options.waiting_per_peer;
@@ -101,11 +100,11 @@ static void put_calls_max(const grpc_connection *c, uint8_t *frame)
 {
     if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
         return;
-    for (int i = 0; i < 4; i++) /* its first entry: two bytes of id, four of value */
+    for (int i = 0; i < 4; i++) /* the first entry: two bytes of id, four of value */
         frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(calls_max(c) >> (24 - 8 * i));
 }
 
-/* ---- what nghttp2 tells --------------------------------------------------------------- */
+/* ---- callbacks of nghttp2 ------------------------------------------------------------- */
 
 static grpc_stream *call_of(nghttp2_session *session, int32_t id)
 {
@@ -127,15 +126,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-/* A field of any header block, also of one that is dropped. */
+/* Counts a field of any header block, also of a dropped one. */
 static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
 {
     c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
-    /* Each field beyond the announced limit costs: one byte may stand for a field of 4 KiB. */
+    /* Each field beyond the announced limit costs a strike: one byte may encode a field of 4 KiB. */
     if (c->header_bytes <= HEADER_LIST_BYTES ||
         (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
         return 0;
-    give_up(c, STREAM_TOO_COSTLY);
+    mark_ending(c, STREAM_TOO_COSTLY);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
@@ -163,8 +162,8 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return count_header(user, name_len, value_len);
 }
 
-/* A connection without a complete call is idle, whatever else it sends. */
-static void tell_idle(grpc_connection *c)
+/* A connection without a complete call counts as idle, whatever else it sends. */
+static void report_idle(grpc_connection *c)
 {
     bool idle = c->ready && c->n_whole == 0;
 
@@ -173,15 +172,15 @@ static void tell_idle(grpc_connection *c)
     c->idle = idle;
 }
 
-/* False: it came too soon. */
+/* Returns false when the ping came too soon. */
 static bool take_ping(grpc_connection *c, const nghttp2_ping *ping)
 {
     const grpc_life_options *life = &c->all->options.life;
 
     if (!(ping->hd.flags & NGHTTP2_FLAG_ACK))
         return life->ping_min_ms == 0 || grpc_life_ping(&c->life, life, clock_now_ns());
-    if (c->goodbye == GOODBYE_TOLD && memcmp(ping->opaque_data, KEEPALIVE, sizeof KEEPALIVE) != 0)
-        c->goodbye = GOODBYE_DUE;
+    if (c->goaway == GOAWAY_NOTICE_SENT && memcmp(ping->opaque_data, KEEPALIVE, sizeof KEEPALIVE) != 0)
+        c->goaway = GOAWAY_FINAL_DUE;
     return true;
 }
 
@@ -193,10 +192,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (frame->hd.type == NGHTTP2_SETTINGS && !c->ready) {
         c->ready = true;
         stream_ready(c->stream);
-        tell_idle(c);
+        report_idle(c);
     }
     if (frame->hd.type == NGHTTP2_PING && !take_ping(c, &frame->ping)) {
-        give_up(c, STREAM_TOO_MANY_PINGS);
+        mark_ending(c, STREAM_TOO_MANY_PINGS);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
     if (!s)
@@ -206,7 +205,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         grpc_call_half_close(s);
-    tell_idle(c);
+    report_idle(c);
     return 0;
 }
 
@@ -231,11 +230,11 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
         return 0;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     grpc_call_detach(s);
-    tell_idle(c);
+    report_idle(c);
     return 0;
 }
 
-/* The peer need not send the rest of an answered request. Only after the end of the answer was sent, or nghttp2
+/* Tells the peer to stop sending an answered request, but only after the end of the answer was sent: earlier, nghttp2
  * would drop the answer. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
@@ -244,10 +243,10 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     bool is_answer = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     bool last = is_answer && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 
-    /* A peer that causes resets of its calls costs as much as one that resets them. */
+    /* A peer that makes the server reset calls costs as much as a peer that resets them itself. */
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
         !grpc_meter_strike(&c->meter))
-        give_up(c, STREAM_TOO_COSTLY);
+        mark_ending(c, STREAM_TOO_COSTLY);
     if (is_answer)
         grpc_life_answered(&c->life);
     if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
@@ -261,7 +260,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 /* ---- output ---------------------------------------------------------------------------- */
 
-/* Resumes reading when none of its calls queues, or for another reason. */
+/* Resumes reading, unless calls queue or another reason prevents it. */
 static void on_room(void *arg)
 {
     grpc_connection *c = arg;
@@ -270,7 +269,7 @@ static void on_room(void *arg)
     stream_resume(c->stream);
 }
 
-/* Frames that let answers go are read even while calls queue for that. */
+/* Frames that open windows for answers are read even while calls queue because of waiting answers. */
 void grpc_output_waits(grpc_connection *c, size_t bytes)
 {
     c->waiting = bytes;
@@ -367,7 +366,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     bool fine = grpc_meter_take(&c->meter, data, len, &good);
     bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
     if (!fine)
-        give_up(c, STREAM_TOO_COSTLY);
+        mark_ending(c, STREAM_TOO_COSTLY);
     settle(c);
     if (!c->paused && !c->held && c->all->options.sink->queues(c->caller)) {
         c->paused = true;
@@ -380,7 +379,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     stream_produce(c->stream);
 }
 
-/* Collects frames into blocks. False: the session is broken, or memory is short. */
+/* Collects frames into blocks. False: the session is broken, or out of memory. */
 static bool produce(grpc_connection *c, bool *all)
 {
     stream_block *block = NULL;
@@ -504,21 +503,21 @@ lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *con
     return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
 }
 
-/* Tells the client to send no new calls, in two steps: those that are on their way are taken. */
-static void leave(grpc_connection *c)
+/* Tells the client to send no new calls, in two steps, so that calls already on their way are accepted. */
+static void begin_goaway(grpc_connection *c)
 {
-    if (c->goodbye != GOODBYE_NOT)
+    if (c->goaway != GOAWAY_NONE)
         return;
     nghttp2_submit_shutdown_notice(c->session);
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-    c->goodbye = GOODBYE_TOLD;
+    c->goaway = GOAWAY_NOTICE_SENT;
 }
 
-static void look_at_life(grpc_connection *c, uint64_t now_ns)
+static void check_life(grpc_connection *c, uint64_t now_ns)
 {
     if (c->ending || !c->ready)
         return;
-    if (c->paused || c->held) /* it is not read, or nothing is written to it */
+    if (c->paused || c->held) /* nothing is read from it, or nothing is written to it */
         grpc_life_heard(&c->life, now_ns);
     grpc_life_due due = grpc_life_look(&c->life, &c->all->options.life, now_ns);
     if (due == LIFE_GONE)
@@ -528,9 +527,9 @@ static void look_at_life(grpc_connection *c, uint64_t now_ns)
     if (due == LIFE_PING)
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, KEEPALIVE);
     else if (due == LIFE_LEAVE)
-        leave(c);
+        begin_goaway(c);
     else
-        give_up(c, STREAM_TOO_OLD);
+        mark_ending(c, STREAM_TOO_OLD);
     settle(c);
     stream_produce(c->stream);
 }
@@ -544,13 +543,13 @@ void grpc_server_tick(grpc_server *all)
     TAILQ_FOREACH(s, &all->watched, in_watched) {
         if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* bytes are not read while paused */
             continue;
-        give_up(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
+        mark_ending(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
         settle(s->from);
         stream_produce(s->from->stream);
     }
     if (all->options.life.keepalive_ms > 0 || all->options.life.connection_age_ms > 0)
         TAILQ_FOREACH(c, &all->connections, next)
-            look_at_life(c, now_ns);
+            check_life(c, now_ns);
 }
 
 void grpc_server_drain(grpc_server *all)
@@ -560,7 +559,7 @@ void grpc_server_drain(grpc_server *all)
 
     all->draining = true;
     TAILQ_FOREACH(c, &all->connections, next) {
-        leave(c);
+        begin_goaway(c);
         TAILQ_FOREACH(s, &c->calls, in_connection)
             grpc_call_stop(s);
         stream_produce(c->stream);

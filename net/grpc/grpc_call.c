@@ -1,5 +1,5 @@
 /* Invariant: a call answers once. After that (ANSWERED), and after its HTTP/2 stream is gone, everything that
- * arrives for it is dropped. Called by grpc.c. */
+ * arrives for the call is dropped. Called by grpc.c. */
 #include "net/grpc/grpc_call.h"
 
 #include <stdio.h>
@@ -12,14 +12,15 @@
 #include "net/grpc/grpc_headers.h"
 #include "net/grpc/grpc_text.h"
 #include "net/gzip.h"
+#include "net/stream/stream.h"
 
 enum {
-    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* of a streaming method, not taken by the client; with more the call ends */
+    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* of a streaming method, not taken by the client; beyond this the call ends */
     ARENA_BYTES = 4096,                  /* its first block */
     CALL_BYTES = ARENA_BYTES + 1024,     /* memory of a call without its messages */
-    RUNNING_BYTES = 64,                  /* of a running call; at least one, so that the share outlives the call */
-    TAKEN_BYTES = 16 * 1024,   /* a client that takes less of an answer in stall_ms, and not all of it, stalls */
-    OPEN_MESSAGE_BYTES = 4096, /* of a method without rights */
+    RUNNING_BYTES = 64,                  /* of a running call; not 0, so that the share outlives the call */
+    TAKEN_BYTES = 16 * 1024,             /* a client that takes less in stall_ms, without finishing an answer, stalls */
+    OPEN_MESSAGE_BYTES = 4096,           /* of a method without rights */
 };
 
 static void answer_error(grpc_stream *s, const lks_error *error);
@@ -44,8 +45,8 @@ static void drop_input(grpc_stream *s)
     s->reading = 0;
 }
 
-/* A running call is in its arena. The limits of running and waiting calls (callers.h) allow for an ordinary call;
- * only more counts. */
+/* A running call is stored in its arena. The limits of running and waiting calls (callers.h) include the memory of an
+ * ordinary call, so only more than that counts. */
 static void keep_arena(grpc_stream *s)
 {
     size_t arena = lks_rpc_arena_bytes(s->arena);
@@ -54,12 +55,12 @@ static void keep_arena(grpc_stream *s)
     budget_claim_only(&s->held, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
 }
 
-/* The answer is made: frees everything else of the call. */
+/* Frees everything of the call except its encoded answer. */
 static void forget_arena(grpc_stream *s)
 {
     TAILQ_INIT(&s->headers);
     if (!TAILQ_EMPTY(&s->trailers))
-        return; /* their text is in it */
+        return; /* their texts are in the arena */
     lks_rpc_arena_reset(s->arena);
     budget_claim_only(&s->held, CALL_BYTES + s->waiting);
 }
@@ -77,7 +78,7 @@ static void watch(grpc_stream *s, bool watched)
     s->watched = watched;
 }
 
-/* A message must arrive in time from now on. */
+/* Starts the time limit for the next message. */
 static void expect_input(grpc_stream *s)
 {
     s->input_due_ns = clock_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
@@ -89,7 +90,7 @@ static void note_moved(grpc_stream *s)
     s->taken = 0;
 }
 
-/* Only flow control counts here; stream.c watches output that waits for the kernel. */
+/* Considers only flow control; stream.c watches output that waits for the kernel. */
 static bool stalls(const grpc_stream *s, uint64_t moved_ns, uint64_t now_ns)
 {
     uint64_t limit_ns = (uint64_t)s->all->options.stall_ms * 1000000;
@@ -123,7 +124,7 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
             return true;
         }
         refuse(s, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
-               "the deadline was over before the request was whole");
+               "the deadline passed before the request was complete");
     }
     return true;
 }
@@ -312,7 +313,7 @@ void grpc_call_begin(grpc_stream *s)
 
 /* ---- the request -------------------------------------------------------------------- */
 
-/* Takes a complete message, which the callee owns. */
+/* Takes a complete message and owns it. */
 static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
     s->compressed = s->reader.prefix[0] != 0;
@@ -332,7 +333,7 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
         expect_input(s);
     } else if (s->request) {
         free(message);
-        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call has one message");
+        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call must have exactly one message");
     } else {
         s->request = message;
         s->request_len = len;
@@ -371,8 +372,8 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
                     const lks_rpc_additions *added);
 
-/* The call is parked and does not need its request any more. */
-static void rest(void *arg)
+/* The call is parked and does not need its request any more: frees the arena. */
+static void on_parked(void *arg)
 {
     grpc_stream *s = arg;
 
@@ -382,14 +383,14 @@ static void rest(void *arg)
     budget_claim_only(&s->held, RUNNING_BYTES);
 }
 
-static lks_rpc_arena *wake(void *arg)
+static lks_rpc_arena *new_arena(void *arg)
 {
     grpc_stream *s = arg;
 
     return s->arena = lks_rpc_arena_new();
 }
 
-static const sink_lender lender = {.give = rest, .take = wake};
+static const sink_lender lender = {.give = on_parked, .take = new_arena};
 
 static void run(grpc_stream *s)
 {
@@ -405,7 +406,7 @@ static void run(grpc_stream *s)
         .unanswered_before = grpc_headers_value(s, "grpc-previous-rpc-attempts").len > 0,
         .handle = &s->running,
         .lender = &lender,
-        .read_metadata = grpc_headers_tell,
+        .read_metadata = grpc_headers_read_metadata,
         .metadata = s,
     };
     s->phase = GRPC_RUNNING;
@@ -425,18 +426,18 @@ void grpc_call_half_close(grpc_stream *s)
     if (s->phase == GRPC_HTTP)
         grpc_http_half_close(s);
     else if (!grpc_reader_idle(&s->reader))
-        refuse(s, LKS_INTERNAL, LKS_REASON_NONE, "the last message is not whole");
+        refuse(s, LKS_INTERNAL, LKS_REASON_NONE, "the last message is incomplete");
     else if (s->phase == GRPC_STREAMING && s->state)
         s->method->half_closed(s->state);
     else if (s->phase == GRPC_READING && !s->request)
-        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call has one message");
+        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call must have exactly one message");
     else if (s->phase == GRPC_READING)
         run(s);
 }
 
 /* ---- the answer --------------------------------------------------------------------- */
 
-/* The answer is complete; a client that still sends is told to stop after it. */
+/* Ends the answer. Afterwards tells a client that still sends to stop. */
 static void submit_trailers(grpc_stream *s)
 {
     grpc_nv f = {.n = 0};
@@ -480,7 +481,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
     return (ssize_t)n;
 }
 
-/* Headers go out with the first message, or with the end. */
+/* Sends headers with the first message, or with the end of the answer. */
 static void respond(grpc_stream *s)
 {
     const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
@@ -523,7 +524,7 @@ static void answer_error(grpc_stream *s, const lks_error *error)
         finish(s, error);
 }
 
-/* Takes the bytes. False: there are none, or they are too many. */
+/* Takes ownership of the bytes. False: `data` is NULL, or there are too many bytes. */
 static bool add_bytes(grpc_stream *s, uint8_t *data, size_t len)
 {
     grpc_output *o = data ? malloc(sizeof *o) : NULL;

@@ -2,121 +2,12 @@
 #ifndef LOCKSTOCK_NET_GRPC_CALL_H
 #define LOCKSTOCK_NET_GRPC_CALL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/queue.h>
-
-#include <lockstock/rpc/arena.h>
-#include <nghttp2/nghttp2.h>
-
-#include "net/grpc/grpc.h"
-#include "net/grpc/grpc_message.h"
-#include "net/grpc/grpc_meter.h"
-#include "net/http/exchange.h"
-#include "net/http/fields.h"
-
-typedef struct grpc_output {
-    size_t len, done;
-    uint8_t *data;
-    TAILQ_ENTRY(grpc_output) next;
-} grpc_output;
-
-struct grpc_connection;
-
-/*   READING --whole request--> RUNNING --done--> ANSWERED
- *      \--streaming method--> STREAMING --finish--> ANSWERED
- *       \--not gRPC--> HTTP --answer--> ANSWERED
- *        \--refused--> ANSWERED                                  */
-typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_HTTP, GRPC_ANSWERED } grpc_phase;
-
-struct grpc_stream {
-    grpc_server *all;
-    struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
-    int32_t id;                   /* of the HTTP/2 stream */
-    struct running *running;      /* while the sink has it */
-    grpc_phase phase;
-    lks_rpc_arena *arena;
-    uint64_t received_ns;
-    size_t header_bytes;
-    uint32_t timeout_ms; /* 0: none given */
-    http_fields headers; /* with pseudo-headers */
-    grpc_reader reader;
-    budget_claim held;     /* of the connection's bytes */
-    size_t reading;        /* bytes of messages that arrived and were not taken */
-    uint64_t input_due_ns; /* deadline of the request, or of a stream's next message */
-    uint64_t deadline_ns;  /* grpc-timeout; 0: none */
-    uint8_t *request;
-    size_t request_len;
-    const grpc_streaming_method *method;
-    void *state;
-    http_exchange *http;                              /* in the phase HTTP */
-    bool too_much;                                    /* the request did not fit into the budget */
-    bool is_http;                                     /* the answer has no trailers */
-    bool compressed, begun, half_closed, whole, gzip; /* whole: the request is complete; gzip: for the answer */
-    http_fields reply_headers, trailers;
-    TAILQ_HEAD(, grpc_output) output;
-    size_t waiting; /* bytes of output */
-    size_t taken;   /* bytes that the client took of it since moved_ns */
-    uint64_t moved_ns;
-    bool responded, finished;
-    lks_code code;                  /* of its answer */
-    const lks_rpc_additions *added; /* to the answer, while it is written; NULL: nothing */
-    lks_error *status;              /* further fields; NULL: none */
-    TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
-    bool stops;   /* the client must be told to stop */
-    bool watched; /* by the clock; running calls have one of their own */
-};
-
-/* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
-enum { GRPC_FIELD_BYTES = 32, GRPC_HEADER_BYTES_MAX = 16 * 1024 /* of a call; with more it is refused */ };
-
-/*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
-typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
-
-/* What calls use of grpc.c. */
-typedef struct grpc_connection {
-    grpc_server *all;
-    stream *stream; /* NULL: gone */
-    nghttp2_session *session;
-    caller *caller;
-    budget_share *bytes;
-    const char *certificate;
-    uid_t uid; /* of a unix peer */
-    bool has_uid;
-    const http_site *site; /* of an http:// URL; NULL: gRPC only */
-    http_peer from;        /* with a site */
-    TAILQ_HEAD(, grpc_stream) calls;
-    uint32_t n_calls, n_whole; /* n_whole: with a complete request */
-    size_t waiting;            /* bytes of their output */
-    uint64_t moved_ns;         /* when the client last took part of an answer */
-    TAILQ_HEAD(, grpc_stream) stops;
-    bool ready, idle, paused, held, ending;
-    grpc_goodbye goodbye;
-    stream_reason why; /* why the connection must end; STREAM_ENDED: it need not */
-    grpc_meter meter;
-    grpc_life life;
-    size_t header_bytes; /* of the current header block, decoded */
-    TAILQ_ENTRY(grpc_connection) next;
-} grpc_connection;
-
-struct grpc_server {
-    grpc_server_options options;
-    size_t in_flight; /* calls that exist */
-    uint64_t random;  /* of backoff_random */
-    bool draining;
-    TAILQ_HEAD(, grpc_stream) watched;
-    TAILQ_HEAD(, grpc_connection) connections;
-};
-
-/* Counts output that waits for windows. While there is too much, none of the connection's calls starts, because
- * answers would fill memory. */
-void grpc_output_waits(grpc_connection *c, size_t bytes);
+#include "net/grpc/grpc_state.h"
 
 /* A new call on a stream; NULL when out of memory. */
 grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
 
-/* The HTTP/2 stream is gone. Frees the call, now or when the sink is done with it. */
+/* Call it when the HTTP/2 stream is gone. Frees the call, now or when the sink is done with it. */
 void grpc_call_detach(grpc_stream *s);
 
 /* A header arrived. */
@@ -128,22 +19,23 @@ void grpc_call_begin(grpc_stream *s);
 /* Bytes of DATA arrived. */
 void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
 
-/* The client has sent all. */
+/* The client has sent everything. */
 void grpc_call_half_close(grpc_stream *s);
 
-/* Ends the call when its time is over. False: its connection must end too. */
+/* Ends the call if its time limit has passed. False: its connection must end too. */
 bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 
-/* grpc_http.c: a call that is not gRPC, on a connection with a site. Its fields are complete; further bytes; the end of
- * the request; its time is over; the HTTP/2 stream is gone. */
+/* grpc_http.c: a call that is not gRPC, on a connection with a site. In this order: the header fields are complete; the
+ * status alone is the answer; further bytes; the end of the request; the time limit has passed; the HTTP/2 stream is
+ * gone. */
 void grpc_http_begin(grpc_stream *s);
-void grpc_http_refuse(grpc_stream *s, const char *status); /* a status alone; also without a site */
+void grpc_http_refuse(grpc_stream *s, const char *status); /* also without a site */
 void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len);
 void grpc_http_half_close(grpc_stream *s);
 void grpc_http_late(grpc_stream *s);
 void grpc_http_detach(grpc_stream *s);
 
-/* Sends an answer of HTTP: the fields, and the bytes, which the call owns from now on. */
+/* Sends an HTTP answer: the fields and the body, which the call then owns. */
 void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, uint8_t *body, size_t len);
 
 /* Ends a streaming call because the server stops. */

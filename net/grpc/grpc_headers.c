@@ -35,14 +35,14 @@ static bool is_reserved(const char *name)
            strcmp(name, "te") == 0;
 }
 
-void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
+void grpc_headers_read_metadata(const void *metadata, sink_see_entry *see, void *arg)
 {
     const grpc_stream *s = metadata;
     const http_field *field;
 
     TAILQ_FOREACH(field, &s->headers, next)
         if (!is_reserved(field->name))
-            http_field_tell(field, s->arena, see, arg);
+            http_field_pass(field, s->arena, see, arg);
 }
 
 void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response)

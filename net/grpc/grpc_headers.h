@@ -2,9 +2,9 @@
 #ifndef LOCKSTOCK_NET_GRPC_HEADERS_H
 #define LOCKSTOCK_NET_GRPC_HEADERS_H
 
-#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_state.h"
 
-/* Copies a field into the call's arena; out of memory the field is dropped. */
+/* Copies a field into the call's arena; drops the field when out of memory. */
 void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len);
 
@@ -12,13 +12,13 @@ void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t 
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
 bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value);
 
-/* Adds what a response says for callers that do not decode it to the trailers. */
+/* Adds the response's hints to the trailers, for callers that do not decode the response. */
 void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response);
 
 credentials grpc_headers_credentials(const grpc_stream *s);
 
 /* As sink_call.read_metadata; metadata: the grpc_stream. */
-void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg);
+void grpc_headers_read_metadata(const void *metadata, sink_see_entry *see, void *arg);
 
 enum { GRPC_FIELDS_MAX = 64 };
 

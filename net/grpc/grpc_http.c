@@ -21,7 +21,7 @@ static void on_answer(void *arg, const http_answer *a)
     if (body)
         memcpy(body, a->body, a->len);
     grpc_nv_put(&f, ":status", has_body && !body ? "503" : status, sizeof status);
-    if (a->is_head) /* else the frames tell */
+    if (a->is_head) /* otherwise the DATA frames give the length */
         grpc_nv_put(&f, "content-length", length, (size_t)snprintf(length, sizeof length, "%zu", a->len));
     grpc_nv_put_all(&f, a->fields);
     grpc_call_answer_http(s, f.list, f.n, body, a->len);
@@ -35,7 +35,7 @@ void grpc_http_refuse(grpc_stream *s, const char *status)
     grpc_call_answer_http(s, f.list, f.n, NULL, 0);
 }
 
-/* Its fields are all there. */
+/* All header fields have arrived. */
 static void begin(grpc_stream *s)
 {
     lks_rpc_arena *arena = s->arena;
@@ -44,7 +44,7 @@ static void begin(grpc_stream *s)
 
     if (host[0] == '\0')
         host = grpc_headers_value(s, "host").data;
-    s->arena = NULL; /* the exchange has it, and holds its bytes */
+    s->arena = NULL; /* the exchange owns it, and holds its bytes */
     budget_claim_only(&s->held, 0);
     s->phase = GRPC_HTTP;
     s->http = http_exchange_new(s->from->site, &s->from->from, arena, &s->headers, method, target, host, on_answer, s);
@@ -79,7 +79,7 @@ void grpc_http_late(grpc_stream *s)
     if (http_exchange_runs(s->http))
         return;
     lks_error_set_reason(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
-                         "the deadline was over before the request was whole");
+                         "the deadline passed before the request was complete");
     http_exchange_fail(s->http, 408, &error);
 }
 

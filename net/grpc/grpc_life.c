@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-enum { HASTY_MAX = 2 /* as gRPC allows: a ping may be late, and the next one on time */ };
+enum { EARLY_PINGS_MAX = 2 /* as gRPC allows: a late ping makes the next one look early */ };
 
 static uint64_t ns(uint32_t ms)
 {
@@ -14,7 +14,7 @@ grpc_life grpc_life_new(const grpc_life_options *options, uint64_t now_ns, uint6
 {
     uint64_t age_ns = ns(options->connection_age_ms), tenth_ns = age_ns / 10;
 
-    /* Connections that were made at once do not all end at once. */
+    /* Random, so that connections that were opened together do not all end together. */
     return (grpc_life){.heard_ns = now_ns,
                        .leaves_ns = age_ns > 0 ? now_ns + age_ns - tenth_ns + random % (2 * tenth_ns + 1) : UINT64_MAX,
                        .ends_ns = UINT64_MAX};
@@ -29,15 +29,15 @@ void grpc_life_heard(grpc_life *life, uint64_t now_ns)
 bool grpc_life_ping(grpc_life *life, const grpc_life_options *options, uint64_t now_ns)
 {
     if (life->ping_ns > 0 && now_ns < life->ping_ns + ns(options->ping_min_ms))
-        life->n_hasty++;
+        life->n_early_pings++;
     life->ping_ns = now_ns;
-    return life->n_hasty <= HASTY_MAX;
+    return life->n_early_pings <= EARLY_PINGS_MAX;
 }
 
 void grpc_life_answered(grpc_life *life)
 {
     life->ping_ns = 0;
-    life->n_hasty = 0;
+    life->n_early_pings = 0;
 }
 
 grpc_life_due grpc_life_look(grpc_life *life, const grpc_life_options *options, uint64_t now_ns)

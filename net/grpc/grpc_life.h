@@ -1,7 +1,7 @@
-/* How long an HTTP/2 connection lives, and how its pings tell that the peer does. No I/O.
+/* The lifetime of an HTTP/2 connection, and the pings that detect whether the peer is alive. No I/O.
  *
- *   silence of keepalive_ms --> a ping --nothing for keepalive_timeout_ms--> the peer is gone
- *   age of connection_age_ms --> it leaves (GOAWAY) --connection_age_grace_ms--> it is over */
+ *   silence for keepalive_ms --> a ping --nothing for keepalive_timeout_ms--> the peer is gone
+ *   age of connection_age_ms --> GOAWAY --connection_age_grace_ms--> it ends */
 #ifndef LOCKSTOCK_NET_GRPC_LIFE_H
 #define LOCKSTOCK_NET_GRPC_LIFE_H
 
@@ -13,16 +13,16 @@ typedef struct grpc_life_options {
     uint32_t keepalive_timeout_ms;
     uint32_t ping_min_ms;             /* between the peer's pings, while nothing is sent to it; 0: any number */
     uint32_t connection_age_ms;       /* of a connection, give or take a tenth; 0: any age */
-    uint32_t connection_age_grace_ms; /* for its calls, from then on */
+    uint32_t connection_age_grace_ms; /* for its calls to end, from then on */
 } grpc_life_options;
 
 typedef struct grpc_life {
-    uint64_t heard_ns;  /* when bytes came last */
-    uint64_t pinged_ns; /* when a ping was sent that nothing has followed; 0: none */
-    uint64_t leaves_ns; /* UINT64_MAX: never */
-    uint64_t ends_ns;   /* UINT64_MAX: it does not leave yet */
-    uint64_t ping_ns;   /* when the peer's last ping came; 0: none since something was sent to it */
-    uint32_t n_hasty;   /* of its pings, too soon after one another */
+    uint64_t heard_ns;      /* when bytes came last */
+    uint64_t pinged_ns;     /* when the unanswered ping was sent; 0: none */
+    uint64_t leaves_ns;     /* UINT64_MAX: never */
+    uint64_t ends_ns;       /* UINT64_MAX: not set yet */
+    uint64_t ping_ns;       /* when the peer's last ping came; 0: none since something was sent to it */
+    uint32_t n_early_pings; /* pings of the peer that came too early */
 } grpc_life;
 
 typedef enum grpc_life_due { LIFE_NOTHING, LIFE_PING, LIFE_GONE, LIFE_LEAVE, LIFE_OVER } grpc_life_due;
@@ -33,13 +33,13 @@ grpc_life grpc_life_new(const grpc_life_options *options, uint64_t now_ns, uint6
 /* Bytes came. */
 void grpc_life_heard(grpc_life *life, uint64_t now_ns);
 
-/* The peer's ping came. False: it was one too many. */
+/* A ping of the peer came. False: too many came too early. */
 bool grpc_life_ping(grpc_life *life, const grpc_life_options *options, uint64_t now_ns);
 
-/* Part of an answer was sent: the peer may ping again. */
+/* Call it when part of an answer was sent: the peer may then ping again. */
 void grpc_life_answered(grpc_life *life);
 
-/* What is to be done now; it counts as done. */
+/* Returns what to do now, and records it as done. */
 grpc_life_due grpc_life_look(grpc_life *life, const grpc_life_options *options, uint64_t now_ns);
 
 #endif

@@ -54,9 +54,10 @@ static lks_code begin(grpc_reader *r, lks_error *error)
         (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 | (uint32_t)r->prefix[3] << 8 | r->prefix[4];
 
     if (r->prefix[0] == COMPRESSED && !r->gzip && !r->other)
-        return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "a compressed message without grpc-encoding");
+        return fail(error, LKS_INTERNAL, LKS_REASON_NONE,
+                    "the message is compressed, but grpc-encoding does not say how");
     if (r->prefix[0] > COMPRESSED || r->other)
-        return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are known");
+        return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are supported");
     if (length > r->bytes_max)
         return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");
     r->wanted = length;

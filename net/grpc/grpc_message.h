@@ -18,24 +18,24 @@ enum { GRPC_PREFIX_BYTES = 5 };
 typedef struct grpc_reader {
     size_t bytes_max; /* of a message, also once decompressed */
     bool gzip;        /* messages may be compressed */
-    bool other;       /* by something that is not known */
+    bool other;       /* with an unknown encoding */
     uint8_t prefix[GRPC_PREFIX_BYTES];
     size_t prefix_len;
     uint8_t *data;
     size_t len, room, wanted;
 } grpc_reader;
 
-/* How messages may be compressed, by "grpc-encoding"; empty: it was not given. */
+/* Sets how messages may be compressed, from "grpc-encoding"; empty: the header was not given. */
 void grpc_reader_encoding(grpc_reader *r, lks_rpc_slice encoding);
 
-/* Reads bytes until a message is complete. *used is how many it read. *message gets the message, which the caller
- * frees and which is not NULL even when empty; NULL while it is not complete. Memory grows with the bytes that
- * arrive. Errors are final. RESOURCE_EXHAUSTED: too long, or out of memory. UNIMPLEMENTED: a compression that is
- * not known. INTERNAL: one that was not announced, or bad gzip. */
+/* Reads bytes until a message is complete. *used is how many it read. *message gets the complete message, which the
+ * caller frees; not NULL even when the message is empty, and NULL while it is incomplete. Memory grows with the bytes
+ * that arrive. Errors are final. RESOURCE_EXHAUSTED: too long, or out of memory. UNIMPLEMENTED: an unknown compression.
+ * INTERNAL: a compression that was not announced, or bad gzip. */
 lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used, uint8_t **message,
                    size_t *message_len, lks_error *error);
 
-/* Whether it is between messages. */
+/* Whether no message is partly read. */
 bool grpc_reader_idle(const grpc_reader *r);
 
 /* Frees a partly read message. */

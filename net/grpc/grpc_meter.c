@@ -12,11 +12,11 @@ enum {
     HEAD_BYTES = 9,
     PREFACE_BYTES = 24,
     SMALL_DATA = 256,     /* DATA of fewer bytes carries little */
-    EARNED_BY_CALL = 4,   /* its message in pieces, and the end */
+    EARNED_BY_CALL = 4,   /* for its message in pieces, and the end */
     EARNED_BY_ANSWER = 3, /* WINDOW_UPDATEs of the stream and the connection, a PING */
     EARNED_MAX = 100000,
     BYTES_A_STRIKE = 2048,      /* of a payload that is dropped, because reading it costs as much */
-    HEADER_BYTES_A_STRIKE = 16, /* of headers that belong to no new call: a byte may be a field */
+    HEADER_BYTES_A_STRIKE = 16, /* of headers that do not begin a call: one byte may encode a field */
 };
 
 grpc_meter grpc_meter_new(void)

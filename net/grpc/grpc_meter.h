@@ -2,8 +2,8 @@
  * of frames before nghttp2, which does not report frames that it ignores, so that nothing after the limit is
  * processed. No I/O.
  *
- * Free: the HEADERS of a new call, DATA that carries something. Free as often as calls and answers have earned: DATA
- * with little or nothing, WINDOW_UPDATE, PING. A strike: everything else. */
+ * The HEADERS of a new call and DATA with content are free. DATA with little or nothing, WINDOW_UPDATE and PING are
+ * free as often as calls and answers have earned. Everything else costs a strike. */
 #ifndef LOCKSTOCK_NET_GRPC_METER_H
 #define LOCKSTOCK_NET_GRPC_METER_H
 
@@ -14,11 +14,11 @@
 enum {
     GRPC_STRIKES_MAX = 1000,             /* at once */
     GRPC_STRIKES_PER_SECOND = 200,       /* in the long run */
-    GRPC_HEADER_BYTES_WORST = 64 * 1024, /* of a call's headers, as they come and once decoded */
+    GRPC_HEADER_BYTES_WORST = 64 * 1024, /* of a call's headers, encoded and decoded */
 };
 
 typedef struct grpc_meter {
-    double strikes; /* they leak away */
+    double strikes; /* they decrease with time */
     uint64_t strikes_ns;
     uint32_t earned;  /* frames */
     uint32_t last_id; /* of the calls that began */
@@ -31,17 +31,17 @@ typedef struct grpc_meter {
 /* The meter of a new connection. */
 grpc_meter grpc_meter_new(void);
 
-/* Reads bytes that arrived. False: the connection must end, and no more bytes may be read. *good of the bytes may be
+/* Reads bytes that arrived. False: the connection must end, and no more bytes may be read. The first *good bytes may be
  * passed on in any case. */
 bool grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good);
 
-/* Adds a strike for something else. False: it was one too many. */
+/* Adds a strike. False: the limit is exceeded, and the connection must end. */
 bool grpc_meter_strike(grpc_meter *m);
 
-/* The peer took an answer, or a large part of one. */
+/* Call it when the peer took an answer, or a large part of one. */
 void grpc_meter_earn(grpc_meter *m);
 
-/* New calls cost strikes from now on, because none may begin. */
+/* From now on new calls cost strikes, because no call may begin. */
 void grpc_meter_no_more_calls(grpc_meter *m);
 
 #endif

@@ -139,7 +139,7 @@ static char *copy_text(wire text, lks_rpc_arena *arena)
     return size_of(text) > 0 ? lks_rpc_arena_copy(arena, text.at, size_of(text)) : NULL;
 }
 
-static bool says(wire text, const char *what)
+static bool equals(wire text, const char *what)
 {
     return size_of(text) == strlen(what) && memcmp(text.at, what, strlen(what)) == 0;
 }
@@ -149,7 +149,7 @@ static uint32_t milliseconds(wire duration)
     uint64_t seconds = find_number(duration, 1), nanoseconds = find_number(duration, 2);
 
     if (seconds > UINT32_MAX / 1000 - 1)
-        return seconds > INT64_MAX ? 0 : UINT32_MAX; /* a negative one is none */
+        return seconds > INT64_MAX ? 0 : UINT32_MAX; /* negative: ignored */
     return (uint32_t)(seconds * 1000 + (nanoseconds < 1000000000 ? nanoseconds / 1000000 : 0));
 }
 
@@ -171,11 +171,11 @@ static void take_detail(wire any, lks_rpc_arena *arena, grpc_details *ret)
     if (size_of(type) < sizeof prefix || memcmp(type.at, prefix, sizeof prefix - 1) != 0)
         return;
     type.at += sizeof prefix - 1;
-    if (says(type, "BadRequest") && !ret->field)
+    if (equals(type, "BadRequest") && !ret->field)
         ret->field = copy_text(find_bytes(find_bytes(value, 1), 1), arena);
-    else if (says(type, "ErrorInfo") && says(find_bytes(value, 2), "lockstock"))
+    else if (equals(type, "ErrorInfo") && equals(find_bytes(value, 2), "lockstock"))
         ret->reason = copy_text(find_bytes(value, 1), arena);
-    else if (says(type, "RetryInfo"))
+    else if (equals(type, "RetryInfo"))
         ret->retry_after_ms = milliseconds(find_bytes(value, 1));
 }
 

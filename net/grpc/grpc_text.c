@@ -109,7 +109,7 @@ static void put_detail(writer *status, const char *type, const writer *value)
     put_bytes(status, 3, any.data, any.len);
 }
 
-/* BadRequest.FieldViolation: its description is the message without the field that it begins with. */
+/* BadRequest.FieldViolation: its description is the message without the leading field name. */
 static void put_bad_request(writer *status, const lks_error *error)
 {
     size_t len = strlen(error->field);
@@ -141,7 +141,7 @@ static void put_retry_info(writer *status, uint32_t ms)
     put_detail(status, "RetryInfo", &info);
 }
 
-/* False: it has none. */
+/* False: the error has no such details. */
 static bool put_own_details(writer *status, const lks_error *error)
 {
     put_number(status, 1, (uint64_t)error->code);

@@ -1,4 +1,4 @@
-/* What gRPC writes into HTTP/2 headers: timeouts, status messages, error details. Pure;
+/* gRPC's values in HTTP/2 headers: timeouts, status messages, error details. Pure;
  * thread-safe. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md), google/rpc/status.proto and
  * error_details.proto. */
 #ifndef LOCKSTOCK_NET_GRPC_TEXT_H

@@ -45,7 +45,7 @@ static const coded *coded_as(lks_code code)
 
 /* ---- the request ------------------------------------------------------------------------------ */
 
-/* 1 to 10 digits. A limit beyond 49 days counts as that. */
+/* 1 to 10 digits. A limit above 49 days is cut to 49 days. */
 static bool read_timeout(lks_rpc_slice text, uint32_t *ms)
 {
     uint64_t value = 0;
@@ -67,7 +67,7 @@ static bool read_compression(const char *name, lks_rpc_slice value, bool *gzip, 
     *gzip = value.len == 4 && memcmp(value.data, "gzip", 4) == 0;
     if (*gzip || value.len == 0 || (value.len == 8 && memcmp(value.data, "identity", 8) == 0))
         return true;
-    lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s: only gzip and identity are known", name);
+    lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s: only gzip and identity are supported", name);
     return false;
 }
 
@@ -128,7 +128,7 @@ static bool read_query(http_exchange *e, query *q, lks_error *error)
             size_t from = name_len < len ? name_len + 1 : len;
             if (known_ones[i].value->data || !decode(e, at + from, len - from, known_ones[i].value)) {
                 lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", known_ones[i].name,
-                              known_ones[i].value->data ? "more than one" : "not a percent-encoded text");
+                              known_ones[i].value->data ? "given more than once" : "not a percent-encoded text");
                 return false;
             }
         }
@@ -154,7 +154,7 @@ static bool read_get(http_exchange *e, lks_rpc_slice *message, lks_error *error)
     if (!e->is_json && !has(q.encoding, "proto"))
         return exchange_invalid(error, "encoding: must be json or proto");
     if (!q.message.data)
-        return exchange_invalid(error, "message: must be there");
+        return exchange_invalid(error, "message: must be given");
     if (!read_compression("compression", q.compression, &e->is_gzip, error))
         return false;
     *message = q.message;
@@ -244,7 +244,8 @@ static void put_detail(text *t, const lks_rpc_metadata *detail)
     put(t, "\"}");
 }
 
-/* What `details` say in Protobuf, for people with curl and for pages. Clients of Connect skip it. */
+/* Repeats the `details`, which are Protobuf, as plain JSON for curl and web pages. Connect clients ignore these
+ * fields. */
 static void put_plainly(text *t, const lks_error *error)
 {
     if (error->field[0]) {

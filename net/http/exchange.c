@@ -14,7 +14,7 @@
 
 enum {
     EXCHANGE_BYTES = 5 * 1024, /* memory of an exchange without its body */
-    RUNNING_BYTES = 64,        /* of a call that runs: callers.h allows for the rest */
+    RUNNING_BYTES = 64,        /* of a running call; the limits in callers.h include the rest */
     BODY_ROOM = 1024,          /* at first */
 };
 
@@ -85,7 +85,7 @@ void exchange_set(http_exchange *e, const char *name, const char *value)
 
 static void answer(http_exchange *e, http_answer *a)
 {
-    if (!e->is_post) { /* what a browser or a proxy may keep, or take for something else */
+    if (!e->is_post) { /* a browser or a proxy might cache it, or guess another type */
         exchange_set(e, "x-content-type-options", "nosniff");
         exchange_set(e, "cache-control", "no-store");
     }
@@ -122,7 +122,7 @@ bool http_exchange_runs(const http_exchange *e)
     return e->state != EXCHANGE_READING;
 }
 
-/* ---- what the request is ------------------------------------------------------------------------ */
+/* ---- what the request asks for ------------------------------------------------------------------- */
 
 bool exchange_invalid(lks_error *error, const char *why)
 {
@@ -138,21 +138,20 @@ bool exchange_is_type(lks_rpc_slice type, const char *wanted)
            (type.len == len || strchr("; ", type.data[len]));
 }
 
-static credentials who_asks(const http_exchange *e)
+static credentials credentials_of(const http_exchange *e)
 {
     return http_fields_credentials(&e->fields, e->from->certificate, e->from->uid);
 }
 
 static lks_code check(const http_exchange *e, const char *path, lks_rpc_effect effect, lks_error *error)
 {
-    const credentials who = who_asks(e);
+    const credentials who = credentials_of(e);
     const sink *to = e->site->sink;
 
     return to->check(to->arg, e->from->caller, &who, path, effect, error);
 }
 
-/* Finds the fields that are looked at. False: one that may be given once is there twice, and so may be read in two
- * ways. */
+/* Finds the known fields. False: a field that may be given once is given twice, and so is ambiguous. */
 static bool find_fields(http_exchange *e, lks_error *error)
 {
     static const struct {
@@ -184,7 +183,7 @@ static bool find_fields(http_exchange *e, lks_error *error)
                 continue;
             bool is_first = e->known[i].data == none.data;
             if (i < KNOWN_ONCE && !is_first) {
-                lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than one", names[i].name);
+                lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: given more than once", names[i].name);
                 return false;
             }
             if (is_first)
@@ -207,7 +206,7 @@ static void begin_page(http_exchange *e, const http_page *page)
 
     if (!e->is_get && !e->is_head) {
         exchange_set(e, "allow", "GET, HEAD");
-        refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE, "this page is read with GET");
+        refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE, "this page must be read with GET or HEAD");
     } else if (page->right && check(e, page->right, page->effect, &error) != LKS_OK) {
         fail(e, 0, &error);
     } else {
@@ -216,7 +215,7 @@ static void begin_page(http_exchange *e, const http_page *page)
     }
 }
 
-/* The method exists, and the caller may call it. Else answers. */
+/* Checks that the method exists and that the caller may call it. False: the request was answered. */
 static bool find_method(http_exchange *e)
 {
     const sink *to = e->site->sink;
@@ -233,7 +232,7 @@ static bool find_method(http_exchange *e)
     return false;
 }
 
-/* The verb fits the method. Else answers. */
+/* Checks that the method may be called with this verb. False: the request was answered. */
 static bool check_verb(http_exchange *e)
 {
     bool reads = e->call->effect == LKS_RPC_EFFECT_READ;
@@ -242,19 +241,19 @@ static bool check_verb(http_exchange *e)
         return true;
     exchange_set(e, "allow", reads ? "GET, POST" : "POST");
     refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE,
-           reads ? "this method is called with POST or GET" : "this method is called with POST");
+           reads ? "this method must be called with POST or GET" : "this method must be called with POST");
     return false;
 }
 
-/* `curl -d` names this type unless it is told another. A page of another site could send it without asking the server
- * first, but a browser always says that it is one. */
+/* `curl -d` sends this type by default. A page of another site could send it without a preflight, but a browser then
+ * marks the request as cross-site. */
 static bool is_from_curl(const http_exchange *e, lks_rpc_slice type)
 {
     return exchange_is_type(type, "application/x-www-form-urlencoded") &&
            e->known[KNOWN_ORIGIN].len + e->known[KNOWN_SITE].len == 0;
 }
 
-/* The protocol is the one that the Content-Type names. Else answers. */
+/* Chooses the protocol by the Content-Type. False: the request was answered. */
 static bool choose_protocol(http_exchange *e)
 {
     lks_rpc_slice type = e->known[KNOWN_TYPE];
@@ -318,7 +317,7 @@ void http_exchange_body(http_exchange *e, const void *data, size_t len)
     if (len == 0)
         return;
     if (e->page || e->is_get) {
-        refuse(e, 400, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "a GET has no body");
+        refuse(e, 400, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "a GET must not have a body");
         return;
     }
     if (wanted > e->site->message_bytes_max / 3 * 4 + BODY_ROOM) { /* gRPC-Web may send base64 */
@@ -390,18 +389,18 @@ static bool is_reserved(const char *name)
     return false;
 }
 
-static void tell_metadata(const void *metadata, sink_see_entry *see, void *arg)
+static void read_metadata(const void *metadata, sink_see_entry *see, void *arg)
 {
     const http_exchange *e = metadata;
     const http_field *field;
 
     TAILQ_FOREACH(field, &e->fields, next)
         if (!is_reserved(field->name))
-            http_field_tell(field, e->arena, see, arg);
+            http_field_pass(field, e->arena, see, arg);
 }
 
-/* The call is parked and does not need its request any more. */
-static void rest(void *arg)
+/* The call is parked and does not need its request any more: frees the arena. */
+static void on_parked(void *arg)
 {
     http_exchange *e = arg;
 
@@ -411,14 +410,14 @@ static void rest(void *arg)
     budget_claim_only(&e->held, RUNNING_BYTES);
 }
 
-static lks_rpc_arena *wake(void *arg)
+static lks_rpc_arena *new_arena(void *arg)
 {
     http_exchange *e = arg;
 
     return e->arena = lks_rpc_arena_new();
 }
 
-static const sink_lender lender = {.give = rest, .take = wake};
+static const sink_lender lender = {.give = on_parked, .take = new_arena};
 
 http_page_answer http_page_alive(void *arg, const char *accept, lks_rpc_arena *arena)
 {
@@ -458,7 +457,8 @@ static void write_page(http_exchange *e)
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
                     const lks_rpc_additions *added);
 
-/* The limits of running and waiting calls (callers.h) allow for an ordinary call; only more counts. */
+/* The limits of running and waiting calls (callers.h) include the memory of an ordinary call, so only more than that
+ * counts. */
 static size_t beyond_ordinary(size_t arena_bytes)
 {
     return arena_bytes > EXCHANGE_BYTES ? arena_bytes - EXCHANGE_BYTES : 0;
@@ -474,10 +474,10 @@ static void run_call(http_exchange *e)
         .timeout_ms = e->timeout_ms,
         .received_ns = e->received_ns,
         .caller = e->from->caller,
-        .who = who_asks(e),
+        .who = credentials_of(e),
         .handle = &e->running,
         .lender = &lender,
-        .read_metadata = tell_metadata,
+        .read_metadata = read_metadata,
         .metadata = e,
     };
     bool gone = false;

@@ -1,5 +1,5 @@
-/* One HTTP request and its answer, whatever version of HTTP carried it. The request is a call of the Connect protocol
- * (connect.h) or of gRPC-Web (grpc_web.h), which goes to the sink, or it asks for a page (page.h). Loop thread only.
+/* One HTTP request and its answer, in any version of HTTP. The request is a call of the Connect protocol
+ * (connect.h) or of gRPC-Web (grpc_web.h), which goes to the sink, or a request for a page (page.h). Loop thread only.
  *
  *   READING --begin: refused--> answered
  *      |body... --run--> RUNNING --done--> answered
@@ -15,53 +15,15 @@
 
 #include <lockstock/status.h>
 
-#include "net/admission/budget.h"
-#include "net/http/fields.h"
-#include "net/http/page.h"
-#include "net/sink.h"
+#include "net/http/exchange_types.h"
 
-typedef struct http_exchange http_exchange;
-
-/* What a server's http:// URLs serve. */
-typedef struct http_site {
-    const sink *sink;
-    size_t message_bytes_max; /* of a request and of an answer, also once decompressed */
-    char *const *origins;     /* "https://shop.example": other sites whose pages may call */
-    size_t n_origins;
-    const http_page *pages;
-    size_t n_pages;
-    bool draining; /* new calls are refused */
-} http_site;
-
-/* Where a request comes from. What it points to lives as long as the connection. */
-typedef struct http_peer {
-    caller *caller;
-    budget_share *bytes;
-    const char *certificate; /* as in credentials */
-    const uid_t *uid;
-    bool encrypted;
-    bool is_local; /* the listener is reached from this machine only: Host must name this machine */
-} http_peer;
-
-typedef struct http_answer {
-    unsigned status;
-    const http_fields *fields; /* without Content-Length, Date and Connection */
-    const void *body;
-    size_t len;
-    bool is_head; /* the request was HEAD: the body is not sent */
-} http_answer;
-
-/* Runs at most once, and not after http_exchange_leave. The answer is valid until it returns; the exchange is freed
- * then. */
-typedef void http_exchange_done(void *arg, const http_answer *answer);
-
-/* Takes the arena, and the fields, which are in it. method, target ("/path?query") and host ("" without one) are in
- * it too. NULL: out of memory; the arena is freed. */
+/* Takes ownership of the arena, which contains the fields, method, target ("/path?query") and host ("" without one).
+ * NULL: out of memory; the arena is freed. */
 http_exchange *http_exchange_new(const http_site *site, const http_peer *from, lks_rpc_arena *arena,
                                  http_fields *fields, const char *method, const char *target, const char *host,
                                  http_exchange_done *done, void *arg);
 
-/* Decides what the request is. May answer: then the body need not be read. */
+/* Decides what the request asks for. May answer; then the body need not be read. */
 void http_exchange_begin(http_exchange *e);
 
 /* Bytes of the body. May answer. */
@@ -70,13 +32,13 @@ void http_exchange_body(http_exchange *e, const void *data, size_t len);
 /* The request is complete. May answer. */
 void http_exchange_run(http_exchange *e);
 
-/* Answers in place of the sink, before http_exchange_run: the time is over, the bytes are broken. */
+/* Answers with an error before http_exchange_run, for example after a timeout or malformed bytes. */
 void http_exchange_fail(http_exchange *e, unsigned status, const lks_error *error);
 
-/* Whether the request is complete, so that the call runs. */
+/* Whether the request is complete and the call runs. */
 bool http_exchange_runs(const http_exchange *e);
 
-/* The connection is gone. The exchange is freed, now or when the sink is done. */
+/* Call it when the connection is gone. Frees the exchange, now or when the sink is done. */
 void http_exchange_leave(http_exchange *e);
 
 #endif

@@ -4,11 +4,11 @@
 
 #include <lockstock/rpc/exchange.h>
 
-#include "net/http/exchange.h"
+#include "net/http/exchange_types.h"
 
 typedef enum exchange_state { EXCHANGE_READING, EXCHANGE_RUNNING, EXCHANGE_ABANDONED } exchange_state;
 
-/* Fields that are looked at, found in one pass. */
+/* The fields that exchanges read, found in one pass. */
 typedef enum known_field {
     KNOWN_TYPE,
     KNOWN_ENCODING,
@@ -18,7 +18,7 @@ typedef enum known_field {
     KNOWN_GRPC_ENCODING,
     KNOWN_ORIGIN,
     KNOWN_SITE,
-    KNOWN_ONCE, /* those before it are given once at most */
+    KNOWN_ONCE, /* the fields before it may be given once at most */
     KNOWN_ACCEPT = KNOWN_ONCE,
     KNOWN_ACCEPT_ENCODING,
     KNOWN_GRPC_ACCEPT_ENCODING,
@@ -29,11 +29,11 @@ typedef enum known_field {
 typedef struct http_protocol {
     /* Checks the fields: sets e->timeout_ms and how messages are coded. False: *error is set. */
     bool (*begin)(http_exchange *e, lks_error *error);
-    /* Takes the message out of the whole body: e->payload. */
+    /* Extracts the message from the complete body into e->payload. */
     bool (*read)(http_exchange *e, lks_error *error);
     /* Writes an answer, coded as the caller wants it. False: *error is set. */
     bool (*write)(http_exchange *e, const void *message, size_t len, http_answer *answer, lks_error *error);
-    /* Writes an error. status 0: the one that the code implies. */
+    /* Writes an error. status 0: derived from the code. */
     void (*fail)(http_exchange *e, unsigned status, const lks_error *error, http_answer *answer);
 } http_protocol;
 
@@ -58,19 +58,19 @@ struct http_exchange {
     struct running *running;
     uint32_t timeout_ms; /* 0: none */
     lks_rpc_slice payload;
-    const char *allowed_origin;     /* of the site's; NULL: no other site asks */
-    bool *gone;                     /* set when the exchange is freed; NULL: nobody asks */
+    const char *allowed_origin;     /* one of the site's origins; NULL: the request is not from another site */
+    bool *gone;                     /* set when the exchange is freed; NULL: not needed */
     bool is_json, is_text;          /* is_text: gRPC-Web in base64 */
     bool takes_gzip, is_gzip;       /* the answer may be; the request is */
     lks_rpc_hints hints;            /* of the response */
     const lks_rpc_additions *added; /* to the answer; valid while it is written */
-    http_fields answer_fields;      /* of the answer; none while the call runs, for its arena may go */
+    http_fields answer_fields;      /* of the answer; empty while the call runs, because its arena may be freed */
 };
 
 /* Adds a field to the answer. The texts are static, in the arena, or outlive the exchange. NULL adds nothing. */
 void exchange_set(http_exchange *e, const char *name, const char *value);
 
-/* Compresses the body, if the caller takes gzip and it is worth it. */
+/* Compresses the body if the caller accepts gzip and the body is large enough. */
 void exchange_pack(http_exchange *e, http_answer *answer);
 
 /* Sets *error to INVALID_ARGUMENT. Returns false. */
@@ -86,10 +86,11 @@ bool exchange_inflate(http_exchange *e, const void *data, size_t len, const void
 /* Takes a message in the caller's coding as the payload. False: *error is set. */
 bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *error);
 
-/* origin.c: whether the page that sent this request may do so. `page`: what is asked for, or NULL. False: *error. */
+/* origin.c: whether the web page that sent this request may send it. `page`: the requested page, or NULL. False: *error
+ * is set. */
 bool origin_check(http_exchange *e, const http_page *page, lks_error *error);
 
-/* Adds the fields of CORS to the answer. */
+/* Adds the CORS fields to the answer. */
 void origin_put(http_exchange *e);
 
 /* Answers a preflight (OPTIONS of a page of another site). */

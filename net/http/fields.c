@@ -101,7 +101,7 @@ bool http_field_is_binary(const char *name)
     return len > 4 && strcmp(name + len - 4, "-bin") == 0;
 }
 
-void http_field_tell(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg)
+void http_field_pass(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg)
 {
     uint8_t *bytes = http_field_is_binary(field->name) ? lks_rpc_arena_alloc(arena, field->value_len + 1) : NULL;
     lks_rpc_slice value = {.data = field->value, .len = field->value_len};

@@ -35,22 +35,23 @@ size_t http_fields_count(const http_fields *from, const char *name);
 /* Whether a name ends with "-bin": then its value is base64 of any bytes. */
 bool http_field_is_binary(const char *name);
 
-/* Adds what a handler adds to its answer, in base64 where the name asks for it, with a prefix before each name. */
+/* Adds the metadata that a handler adds to its answer, with a prefix before each name. Values of names that end with
+ * "-bin" are encoded in base64. */
 void http_fields_put(http_fields *to, lks_rpc_arena *arena, const char *prefix, const lks_rpc_list *entries);
 
-/* Calls `see` with the bytes of a binary value, or with the text, also when that cannot be decoded. */
-void http_field_tell(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg);
+/* Calls `see` with the decoded bytes of a binary value, or with the text when it is not binary or cannot be decoded. */
+void http_field_pass(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg);
 
-/* What the rights of a call depend on: of its fields, and of its connection. */
+/* The credentials of a call: from its fields and its connection. */
 credentials http_fields_credentials(const http_fields *from, const char *certificate, const uid_t *uid);
 
-/* Adds what a response, or with `error` an error, says for callers that do not decode it. */
+/* Adds the hints of a response, or of an error if `error` is not NULL, for callers that do not decode it. */
 void http_fields_put_hints(http_fields *to, lks_rpc_arena *arena, lks_rpc_hints hints, const lks_error *error);
 
-/* The one of the origins that a request's Origin names, in any case of letters; NULL: none. */
+/* The entry of `origins` that equals a request's Origin, ignoring case; NULL: none. */
 const char *http_find_origin(char *const *origins, size_t n, const char *origin);
 
-/* Whether a list ("a, b;q=1") has a token, in any case of letters, that is not refused with q=0. */
+/* Whether a list ("a, b;q=1") has a token, ignoring case, that is not refused with q=0. */
 bool http_list_has(lks_rpc_slice list, const char *token);
 
 #endif

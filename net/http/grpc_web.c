@@ -44,7 +44,7 @@ static bool begin(http_exchange *e, lks_error *error)
     return true;
 }
 
-/* Base64 of pieces, each of which may be padded. */
+/* Decodes base64 that consists of pieces, each of which may be padded. */
 static bool decode_text(const char *from, size_t len, uint8_t *to, size_t *ret_len)
 {
     size_t n;
@@ -84,7 +84,7 @@ static bool read_message(http_exchange *e, lks_error *error)
         return false;
     if (!message || used != len) {
         free(message);
-        lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "a unary call has one message");
+        lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "a unary call must have exactly one message");
         return false;
     }
     const void *copy = lks_rpc_arena_copy(e->arena, message, message_len);

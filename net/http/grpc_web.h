@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "net/http/exchange.h"
+#include "net/http/exchange_types.h"
 
 struct http_protocol;
 extern const struct http_protocol grpc_web_protocol;

@@ -14,7 +14,7 @@ enum { LENGTH_DIGITS_MAX = 15, CHUNK_DIGITS_MAX = 8 };
 #define DIGITS "0123456789"
 
 static const http1_verdict fine = {0};
-static const char no_cr[] = "a line ends without CR";
+static const char no_cr[] = "a line does not end with CR LF";
 
 static http1_verdict refused(unsigned status, const char *why)
 {
@@ -34,7 +34,7 @@ static bool is(lks_rpc_slice text, const char *wanted)
     return text.len == strlen(wanted) && strncasecmp(text.data, wanted, text.len) == 0;
 }
 
-/* Cuts off the part before `end`, and `end`. False: there is no `end`. */
+/* Cuts off the part before `end`, and `end` itself. False: there is no `end`. */
 static bool take_until(lks_rpc_slice *from, char end, lks_rpc_slice *part)
 {
     const char *found = memchr(from->data, end, from->len);
@@ -47,7 +47,8 @@ static bool take_until(lks_rpc_slice *from, char end, lks_rpc_slice *part)
     return true;
 }
 
-/* A tab stays, though it may stand for a space there: nginx leaves it, too, and a value with one matches nothing. */
+/* Does not trim tabs, although the grammar allows them there: nginx keeps them too, and a value with a tab matches
+ * nothing. */
 static lks_rpc_slice trim(lks_rpc_slice t)
 {
     while (t.len > 0 && t.data[0] == ' ') {
@@ -67,7 +68,7 @@ http1_verdict http1_find_head(const char *bytes, size_t len, size_t seen, size_t
 
     *head_len = 0;
     if (len > 0 && !strchr(UPPER, bytes[0]))
-        return refused(400, "this is no HTTP request");
+        return refused(400, "this is not an HTTP request");
     while ((lf = memchr(at, '\n', (size_t)(end - at)))) {
         if (lf == bytes || lf[-1] != '\r')
             return refused(400, no_cr);
@@ -87,7 +88,7 @@ http1_verdict http1_find_head(const char *bytes, size_t len, size_t seen, size_t
 static http1_verdict read_version(http1_head *head, lks_rpc_slice version)
 {
     if (version.len != 8 || memcmp(version.data, "HTTP/", 5) != 0 || version.data[6] != '.')
-        return refused(400, "this is no HTTP request");
+        return refused(400, "this is not an HTTP request");
     head->is_10 = memcmp(version.data + 5, "1.0", 3) == 0;
     if (!head->is_10 && memcmp(version.data + 5, "1.1", 3) != 0)
         return refused(505, "HTTP: must be 1.0, 1.1 or 2");
@@ -100,7 +101,7 @@ static http1_verdict read_request_line(http1_head *head, lks_rpc_slice line, lks
     lks_rpc_slice method, target;
 
     if (!take_until(&line, ' ', &method) || !take_until(&line, ' ', &target) || !is_of(method, UPPER))
-        return refused(400, "this is no HTTP request");
+        return refused(400, "this is not an HTTP request");
     for (size_t i = 0; i < target.len; i++) {
         if ((unsigned char)target.data[i] <= ' ' || (unsigned char)target.data[i] >= 0x7F || target.data[i] == '#')
             return refused(400, "the target has a character that must be percent-encoded");
@@ -131,12 +132,12 @@ static http1_verdict read_field(lks_rpc_slice line, lks_rpc_arena *arena, http_f
     lks_rpc_slice name;
 
     if (line.data[0] == ' ' || line.data[0] == '\t')
-        return refused(400, "a field is folded");
+        return refused(400, "a header field is folded over several lines");
     if (!take_until(&line, ':', &name) || !is_of(name, "!#$%&'*+-.^_`|~" DIGITS ALPHA))
-        return refused(400, "a field's name is not one");
+        return refused(400, "a header field has an invalid name");
     lks_rpc_slice value = trim(line);
     if (!is_value(value))
-        return refused(400, "a field's value has a control character");
+        return refused(400, "a header field's value has a control character");
     if (!http_fields_add(fields, arena, name.data, name.len, value.data, value.len))
         return refused(503, "out of memory");
     char *copy = (char *)(uintptr_t)TAILQ_LAST(fields, http_fields)->name;
@@ -146,7 +147,7 @@ static http1_verdict read_field(lks_rpc_slice line, lks_rpc_arena *arena, http_f
     return fine;
 }
 
-/* ---- what the fields say of the connection ------------------------------------------------- */
+/* ---- fields about the connection ---------------------------------------------------------- */
 
 static bool is_host(lks_rpc_slice host)
 {
@@ -161,11 +162,11 @@ static http1_verdict read_length(http1_head *head, const http_fields *fields)
     size_t encodings = http_fields_count(fields, "transfer-encoding");
 
     if (lengths + encodings > 1)
-        return refused(400, "Content-Length, Transfer-Encoding: more than one");
+        return refused(400, "Content-Length, Transfer-Encoding: only one of them may be given, and only once");
     if (encodings > 0) {
         head->chunked = is(encoding, "chunked");
         if (head->is_10)
-            return refused(400, "Transfer-Encoding: HTTP/1.0 has none");
+            return refused(400, "Transfer-Encoding: not allowed in HTTP/1.0");
         return head->chunked ? fine : refused(501, "Transfer-Encoding: must be chunked");
     }
     if (lengths == 0)
@@ -186,7 +187,7 @@ static http1_verdict read_connection(http1_head *head, const http_fields *fields
     const http_field *field;
 
     if (hosts > 1 || (hosts == 0 && !head->is_10))
-        return refused(400, "Host: must be there once");
+        return refused(400, "Host: must be given exactly once");
     if (hosts == 1 && !is_host(http_fields_value(fields, "host")))
         return refused(400, "Host: must be a name or an address");
     head->closes = head->is_10;
@@ -195,7 +196,7 @@ static http1_verdict read_connection(http1_head *head, const http_fields *fields
             http_list_has((lks_rpc_slice){.data = field->value, .len = field->value_len}, "close"))
             head->closes = true;
     if (expect.len > 0 && !is(expect, "100-continue"))
-        return refused(417, "Expect: only 100-continue is known");
+        return refused(417, "Expect: only 100-continue is supported");
     head->expects = expect.len > 0 && !head->is_10;
     return fine;
 }
@@ -222,7 +223,7 @@ http1_verdict http1_read_head(const char *bytes, size_t len, lks_rpc_arena *aren
         n++;
     }
     if (verdict.status == 0 && n == 0)
-        return refused(400, "this is no HTTP request");
+        return refused(400, "this is not an HTTP request");
     if (verdict.status == 0)
         verdict = read_length(head, fields);
     return verdict.status == 0 ? read_connection(head, fields) : verdict;
@@ -248,7 +249,7 @@ static http1_verdict read_frame(http1_body *b, char c)
     bool after_cr = b->line == UINT32_MAX;
 
     if (after_cr && c != '\n')
-        return refused(400, "a chunk's line ends without LF");
+        return refused(400, "a chunk's line does not end with CR LF");
     if (after_cr) {
         b->line = 0;
         if (b->state == HTTP1_CHUNK_END)

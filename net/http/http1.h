@@ -15,25 +15,25 @@ enum { HTTP1_HEAD_BYTES_MAX = 16 * 1024, HTTP1_FIELDS_MAX = 100 };
 
 typedef struct http1_head {
     const char *method, *target; /* in the arena */
-    bool has_version;            /* 1.0 or 1.1; else the request is refused for that */
+    bool has_version;            /* 1.0 or 1.1; other requests are refused */
     bool is_10;                  /* HTTP/1.0 */
     bool closes;                 /* the client wants the connection to end after the answer */
-    bool expects;                /* it waits for "100 Continue" before it sends the body */
+    bool expects;                /* the client waits for "100 Continue" before it sends the body */
     bool chunked;
     uint64_t length; /* of the body, unless chunked */
 } http1_head;
 
-/* Why a request is refused. status 0: it is not. */
+/* Why a request is refused. status 0: it is not refused. */
 typedef struct http1_verdict {
     unsigned status;
     const char *why; /* static */
 } http1_verdict;
 
-/* Looks for the end of the head in `len` bytes, of which the first `seen` were looked at before. *head_len gets its
- * length with the empty line, 0: it is not complete. */
+/* Looks for the end of the head in `len` bytes, of which the first `seen` were looked at before. *head_len gets the
+ * head's length including the empty line; 0: it is incomplete. */
 http1_verdict http1_find_head(const char *bytes, size_t len, size_t seen, size_t *head_len);
 
-/* Reads a complete head. The fields are added to `fields`; all is copied into the arena. */
+/* Reads a complete head. Adds the fields to `fields`; copies everything into the arena. */
 http1_verdict http1_read_head(const char *bytes, size_t len, lks_rpc_arena *arena, http1_head *head,
                               http_fields *fields);
 
@@ -55,7 +55,7 @@ typedef struct http1_body {
 /* The body that follows a head. */
 http1_body http1_body_of(const http1_head *head);
 
-/* Reads bytes until it has a piece of the body, or all bytes. *used: how many it read. *piece, *piece_len: bytes of
+/* Reads until it has a piece of the body, or has used all bytes. *used: how many it read. *piece, *piece_len: bytes of
  * the body within `data`. */
 http1_verdict http1_read_body(http1_body *b, const char *data, size_t len, size_t *used, const char **piece,
                               size_t *piece_len);

@@ -1,5 +1,5 @@
-/* Invariant: a connection has at most one exchange. Bytes behind its request are kept, and the connection is not read,
- * until it is answered. After a request that is refused for how it is written, nothing else is read as a request. */
+/* Invariant: a connection has at most one exchange. Bytes that follow its request are kept, and the connection is not
+ * read, until the request is answered. After a malformed request, nothing else is read as a request. */
 #include "net/http/http_server.h"
 
 #include <stdio.h>
@@ -16,15 +16,15 @@
 enum {
     DATE_BYTES = 32,
     REFUSAL_BYTES = 256,
-    CONNECTION_BYTES = 512,      /* memory of a connection without what it keeps */
-    OUTPUT_BYTES_MAX = 1 << 20,  /* waiting for the peer; then no further request is read */
-    DROPPED_BYTES_MAX = 1 << 20, /* of a body that nobody reads, so that the peer can read why */
+    CONNECTION_BYTES = 512,      /* memory of a connection without the bytes that it keeps */
+    OUTPUT_BYTES_MAX = 1 << 20,  /* waiting for the peer; beyond this no further request is read */
+    DROPPED_BYTES_MAX = 1 << 20, /* of a refused request's body, so that the peer can read the answer */
 };
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 enum { PREFACE_BYTES = sizeof preface - 1 };
 
-/* An address that is listened on. */
+/* An address that the server listens on. */
 typedef struct site_listener {
     http_server *all;
     bool is_local;
@@ -48,7 +48,7 @@ typedef struct connection {
     size_t greeted; /* bytes of the preface */
     char *kept;     /* bytes that were read and not used */
     size_t kept_len, kept_room;
-    size_t seen; /* of the first unused bytes: they do not contain the end of a head */
+    size_t seen; /* of the kept bytes; they do not contain the end of a head */
     size_t dropped;
     bool closes, ready, paused, anew, body_begun;
     TAILQ_ENTRY(connection) next;
@@ -64,7 +64,7 @@ struct http_server {
     TAILQ_HEAD(, site_listener) listeners;
 };
 
-/* ---- what is kept ----------------------------------------------------------------------------- */
+/* ---- kept bytes ------------------------------------------------------------------------------- */
 
 static void forget(connection *c, size_t used)
 {
@@ -128,8 +128,8 @@ static void write_answer(connection *c, const http_answer *a)
     stream_write(c->stream, block);
 }
 
-/* Nothing that follows is a request. What the peer still sends is read for a while: a connection that closes with
- * unread bytes may lose the answer. */
+/* Reads no further request. Reads and drops what the peer still sends for a while: a connection that closes with unread
+ * bytes may lose the answer. */
 static void drop_rest(connection *c)
 {
     c->state = DROPPING;
@@ -152,7 +152,7 @@ static void on_answer(void *arg, const http_answer *a)
 
     c->exchange = NULL;
     c->all->in_flight--;
-    /* A request that is refused within its body ends the connection, however much of the body has come. */
+    /* A request that is refused within its body ends the connection, even if the whole body has arrived. */
     c->closes = c->closes || c->body.state != HTTP1_BODY_WHOLE || (c->state == BODY && c->body_begun) ||
                 c->all->options.site->draining;
     write_answer(c, a);
@@ -164,7 +164,7 @@ static void on_answer(void *arg, const http_answer *a)
     read_on(c);
 }
 
-/* The request is not HTTP, or may be read in two ways. */
+/* Refuses a request that is not HTTP, or is ambiguous. */
 static void refuse(connection *c, http1_verdict v)
 {
     http_field type = {.name = "content-type", .value = "application/json", .name_len = 12, .value_len = 16};
@@ -188,7 +188,7 @@ static void refuse(connection *c, http1_verdict v)
 
 /* ---- requests ------------------------------------------------------------------------------------ */
 
-static void say_continue(connection *c)
+static void send_continue(connection *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     stream_block *block = stream_block_new(sizeof text - 1);
@@ -228,11 +228,11 @@ static http1_verdict begin_exchange(connection *c, const char *bytes, size_t len
     c->ready = true;
     http_exchange_begin(c->exchange);
     if (c->exchange && head.expects && c->body.state != HTTP1_BODY_WHOLE)
-        say_continue(c);
+        send_continue(c);
     return v;
 }
 
-/* The answer may come at once. */
+/* The exchange may answer before this returns. */
 static void run(connection *c)
 {
     c->state = RUNNING;
@@ -243,7 +243,7 @@ static void run(connection *c)
     stream_pause(c->stream);
 }
 
-/* Uses bytes, in the state HEAD or BODY. Returns how many; 0: it needs more. */
+/* Uses bytes in the state HEAD or BODY. Returns how many it used; 0: it needs more. */
 static size_t use(connection *c, const char *bytes, size_t len)
 {
     size_t used = 0, piece_len;
@@ -302,7 +302,7 @@ static void drop(connection *c, size_t len)
         stream_close(c->stream);
 }
 
-/* Uses what it can of the bytes that were kept, and of these. */
+/* Uses as many as it can of the kept bytes and of these. */
 static void take(connection *c, const char *bytes, size_t len)
 {
     static const http1_verdict full = {.status = 503, .why = "too many bytes are under way"};
@@ -356,7 +356,7 @@ static bool begin_http1(connection *c)
     return c->from.caller;
 }
 
-/* The bytes of the preface that have arrived are those of `preface`, and need not be kept. */
+/* The arrived bytes of the preface equal the beginning of `preface`, so they need not be kept. */
 static void greet(connection *c, const char *bytes, size_t len)
 {
     size_t n = 0;

@@ -28,7 +28,7 @@ lks_code http_server_listen_unix(http_server *all, const char *path, lks_error *
 lks_code http_server_listen_fd(http_server *all, int fd, tls_context *const *context, uint16_t *bound,
                                lks_error *error);
 
-/* Ends connections of HTTP/1.1 that are idle, and others after their answer. Set the site's `draining` before. */
+/* Ends connections of HTTP/1.1 that are idle, and others after their answer. Set the site's `draining` first. */
 void http_server_drain(http_server *all);
 
 /* Requests of HTTP/1.1 that are not answered. */

@@ -1,13 +1,13 @@
-/* Who may call from a web page. A browser lets any page send requests to any machine, and names the page's site in
- * Origin or says cross-site in Sec-Fetch-Site. A page whose name resolves to this machine's address (DNS rebinding)
- * shows in Host. Called by exchange.c. */
+/* Decides which web pages may call. A browser lets any page send requests to any machine, and names the page's site in
+ * Origin or sends "cross-site" in Sec-Fetch-Site. Host shows a page whose name resolves to this machine's address (DNS
+ * rebinding). Called by exchange.c. */
 #include <string.h>
 #include <strings.h>
 
 #include "net/http/exchange_state.h"
 #include "net/stream/address_bind.h"
 
-/* "shop.example:7702" of "https://shop.example:7702"; NULL: it has another scheme than this connection. */
+/* "shop.example:7702" of "https://shop.example:7702"; NULL: its scheme is not that of this connection. */
 static const char *host_of(const http_exchange *e, const char *origin)
 {
     const char *scheme = e->from->encrypted ? "https://" : "http://";
@@ -29,8 +29,8 @@ static bool forbidden(lks_error *error, const char *why)
     return false;
 }
 
-/* A link on a page of another site may lead to a page that everybody may read. */
-static bool is_for_everybody(const http_exchange *e, const http_page *page)
+/* A page of another site may link to a page that everybody may read. */
+static bool is_public_page(const http_exchange *e, const http_page *page)
 {
     return page && !page->right && e->is_get;
 }
@@ -41,12 +41,12 @@ bool origin_check(http_exchange *e, const http_page *page, lks_error *error)
     const char *site = e->known[KNOWN_SITE].data;
 
     if (e->from->is_local && e->host[0] && !address_is_loopback(e->host))
-        return forbidden(error, "host: this address is reached as localhost, 127.0.0.1 or [::1] only");
+        return forbidden(error, "host: must be localhost, 127.0.0.1 or [::1] at this address");
     if (origin[0] == '\0')
-        return strcasecmp(site, "cross-site") != 0 || is_for_everybody(e, page) ||
+        return strcasecmp(site, "cross-site") != 0 || is_public_page(e, page) ||
                forbidden(error, "sec-fetch-site: a page of another site must send Origin");
     e->allowed_origin = http_find_origin(e->site->origins, e->site->n_origins, origin);
-    return e->allowed_origin || is_own(e, origin) || forbidden(error, "origin: not one that --allow-origin names");
+    return e->allowed_origin || is_own(e, origin) || forbidden(error, "origin: not allowed by --allow-origin");
 }
 
 void origin_put(http_exchange *e)

@@ -9,7 +9,8 @@ const metrics_family metrics_families[METRICS_FAMILIES] = {METRICS_TABLE(METRICS
 
 void metrics_observe(metrics_histogram *h, uint64_t ns)
 {
-    uint64_t firsts = ns / METRICS_FIRST_NS + (ns % METRICS_FIRST_NS != 0); /* so many of the first bucket, or a part */
+    uint64_t firsts =
+        ns / METRICS_FIRST_NS + (ns % METRICS_FIRST_NS != 0); /* in widths of the first bucket, rounded up */
     unsigned i = firsts > 1 ? 64 - (unsigned)__builtin_clzll(firsts - 1) : 0;
 
     h->bucket[i < METRICS_BUCKETS ? i : METRICS_BUCKETS]++;
@@ -48,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void put(metrics_text *t, const cha
         t->len += (size_t)n < LINE_BYTES ? (size_t)n : LINE_BYTES - 1;
 }
 
-/* In Prometheus' own format a counter's family has the name of its samples. */
+/* In Prometheus' format, the name of a counter's family includes "_total", like its samples. */
 static const char *suffix(const metrics_text *t, metrics_type type)
 {
     return type == METRICS_COUNTER && !t->openmetrics ? "_total" : "";

@@ -1,6 +1,6 @@
 /* Metrics as text for Prometheus and OpenMetrics (https://prometheus.io/docs/instrumenting/exposition_formats/). All
- * families are in one table (table.h). Counters are plain numbers that the loop thread adds to; text is written only
- * when somebody asks. Loop thread only. */
+ * families are in one table (table.h). Counters are plain numbers that the loop thread adds to; the text is written
+ * only on request. Loop thread only. */
 #ifndef LOCKSTOCK_NET_METRICS_METRICS_H
 #define LOCKSTOCK_NET_METRICS_METRICS_H
 
@@ -30,7 +30,8 @@ extern const metrics_family metrics_families[METRICS_FAMILIES];
 
 enum { METRICS_BUCKETS = 20, METRICS_FIRST_NS = 50000 };
 
-/* Of durations: 20 buckets from 50 us, times two each, and one for all that took longer. */
+/* Durations: 20 buckets, the first up to 50 us and each twice as wide as the one before, and one bucket for longer
+ * durations. */
 typedef struct metrics_histogram {
     uint64_t bucket[METRICS_BUCKETS + 1];
     uint64_t sum_ns;
@@ -38,7 +39,7 @@ typedef struct metrics_histogram {
 
 void metrics_observe(metrics_histogram *h, uint64_t ns);
 
-/* A text that grows in an arena. Out of memory it stops growing, and `failed` is set. */
+/* A text that grows in an arena. When out of memory, it stops growing and sets `failed`. */
 typedef struct metrics_text {
     lks_rpc_arena *arena;
     bool openmetrics, failed;
@@ -47,10 +48,11 @@ typedef struct metrics_text {
     size_t len, room;
 } metrics_text;
 
-/* Samples that follow are of that family. Each family begins once. */
+/* Begins a family; the samples that follow belong to it. Each family begins once. */
 void metrics_begin(metrics_text *t, metrics_id family);
 
-/* A sample. labels: "name=\"value\",..." whose values need no escapes; "" = none. Whole numbers are exact up to 2^53. */
+/* A sample. labels: "name=\"value\",..." whose values need no escapes; "" = none. Whole numbers are exact up to
+ * 2^53. */
 void metrics_sample(metrics_text *t, const char *labels, double value);
 void metrics_durations(metrics_text *t, const char *labels, const metrics_histogram *h);
 
@@ -60,10 +62,10 @@ void metrics_single(metrics_text *t, metrics_id family, double value);
 /* Writes METRICS_CPU to METRICS_START, of this process. */
 void metrics_process(metrics_text *t);
 
-/* Ends the text, and returns it; data NULL: out of memory. */
+/* Ends the text and returns it; data NULL: out of memory. */
 lks_rpc_slice metrics_end(metrics_text *t);
 
-/* Whether a request's Accept asks for OpenMetrics; and the Content-Type of either. */
+/* Whether a request's Accept asks for OpenMetrics; and the Content-Type of both formats. */
 bool metrics_wants_openmetrics(const char *accept);
 const char *metrics_content_type(bool openmetrics);
 

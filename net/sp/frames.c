@@ -145,7 +145,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         put_additions(added, x->arena, result);
     w->made += result->payload.len;
     if (w->made >= w->bytes_max)
-        w->shared.full = "the answers to the calls before it fill the reply: send fewer in a frame";
+        w->shared.full = "the answers to earlier calls of the frame fill the reply: send fewer calls in a frame";
     finish_one_call(x);
 }
 
@@ -239,7 +239,7 @@ static exchange *new_exchange(frames *f, const frames_port *port, void *message,
 }
 
 /* The only call is parked and has copied what it needs. */
-static void rest(void *arg)
+static void on_parked(void *arg)
 {
     exchange *x = ((const slot *)arg)->exchange;
 
@@ -250,7 +250,7 @@ static void rest(void *arg)
     x->work = NULL;
 }
 
-static lks_rpc_arena *wake(void *arg)
+static lks_rpc_arena *new_arena(void *arg)
 {
     exchange *x = ((const slot *)arg)->exchange;
     lks_rpc_arena *arena = x->arena = take_arena(x->frames);
@@ -260,7 +260,7 @@ static lks_rpc_arena *wake(void *arg)
     return arena && begin_work(x, 1, &settings) ? arena : NULL;
 }
 
-static const sink_lender lender = {.give = rest, .take = wake};
+static const sink_lender lender = {.give = on_parked, .take = new_arena};
 
 /* Why a call is not started; code LKS_OK: it is started. */
 static lks_error refusal_of(const exchange *x, bool has_room)

@@ -1,5 +1,5 @@
-/* One SP message of calls: a frame in, a reply out. Shared by the transports that
- * carry frames; gRPC carries calls of its own. Loop thread only. */
+/* One SP message of calls: a frame in, a reply out. Shared by the transports that carry frames; gRPC carries single
+ * calls. Loop thread only. */
 #ifndef LOCKSTOCK_NET_FRAMES_H
 #define LOCKSTOCK_NET_FRAMES_H
 
@@ -12,10 +12,10 @@
 
 typedef struct frames frames;
 
-/* How a transport sends an answer. Exactly one of reply and close_peer ends a message. */
+/* How a transport sends an answer. Each message ends with exactly one call of reply or close_peer. */
 typedef struct frames_port {
     void *(*answer)(void *message, size_t len); /* space for the reply; NULL = out of memory */
-    void (*reply)(void *message);               /* sends it */
+    void (*reply)(void *message);               /* sends that reply */
     void (*close_peer)(void *message);          /* closes the connection: the message was not a frame */
 } frames_port;
 
@@ -34,8 +34,8 @@ typedef struct frames_sender {
     const uid_t *uid;
 } frames_sender;
 
-/* Takes a message. Its bytes and the sender, except for the caller, are not used after this returns. The message may
- * end before that. received_ns: when it arrived, CLOCK_MONOTONIC. */
+/* Takes a message. Does not use its bytes, or the sender except for the caller, after it returns. The message may end
+ * before this returns. received_ns: when it arrived, CLOCK_MONOTONIC. */
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns);
 

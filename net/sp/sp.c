@@ -1,5 +1,5 @@
 /* Invariant: `wanted` is checked against the limit before memory is allocated. `room` is at most twice the bytes
- * that arrived, or ROOM_MIN. The share holds `room` bytes, and none for a message that is skipped. Called by
+ * that arrived, or ROOM_MIN. The share holds `room` bytes, and none for a skipped message. Called by
  * sp_server.c, and by the client's engine_sp.c. */
 #include "net/sp/sp.h"
 
@@ -71,7 +71,7 @@ void sp_id_write(uint32_t number, uint8_t id[SP_ID_BYTES])
     memcpy(id, &number, sizeof number);
 }
 
-/* Holds the bytes of a buffer. False, without a change, when that is too much. */
+/* Holds the bytes of a buffer. Returns false and changes nothing when there is no room. */
 static bool hold(sp_reader *r, size_t bytes)
 {
     if (!r->share)
@@ -98,7 +98,7 @@ static bool set_room(sp_reader *r, size_t room)
     return true;
 }
 
-/* Keeps only the ids of what arrived, and nothing of the rest. */
+/* Keeps only the ids of the bytes that arrived. */
 static bool begin_skipping(sp_reader *r)
 {
     size_t room = SP_STACK_BYTES_MAX;
@@ -129,7 +129,7 @@ static bool make_room(sp_reader *r, size_t more)
     return hold(r, room) ? set_room(r, room) : begin_skipping(r);
 }
 
-/* Appends bytes of a message; there is room for those that are kept. */
+/* Appends bytes of a message; there must be room for those that are kept. */
 static void append(sp_reader *r, const uint8_t *data, size_t len)
 {
     sp_message *m = r->message;
@@ -159,7 +159,7 @@ static sp_verdict begin_message(sp_reader *r)
     return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
 }
 
-/* Finds the request id, the first with the high bit set. A reply has only that one. */
+/* Finds the request id, the first with the high bit set. A reply has no other id. */
 static bool find_ids(const sp_reader *r, sp_message *message)
 {
     if (r->of_client) {
@@ -282,7 +282,7 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
             hold(r, 0);
             more = take(arg, whole);
         }
-        /* The response that opens a WebSocket must precede answers. */
+        /* Stop here: the response that opens a WebSocket must precede answers. */
         if (r->websocket && r->handshake_done && !was_handshake_done)
             more = false;
     }

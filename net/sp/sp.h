@@ -35,14 +35,14 @@ enum {
 
 typedef enum sp_mapping { SP_OVER_TCP, SP_OVER_UNIX, SP_OVER_WEBSOCKET } sp_mapping;
 
-/* What REP sends first, except over WebSocket; and the WebSocket subprotocol. */
+/* The handshake of REP, except over WebSocket; and the WebSocket subprotocol. */
 extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
 extern const char sp_rep_subprotocol[];
 
 /* A message. bytes: the ids, then the frame or the reply, unless it was skipped. */
 typedef struct sp_message {
     size_t ids_len, len; /* len: of all bytes */
-    bool skipped;        /* there was no room for it: only the ids in `bytes` are valid */
+    bool skipped;        /* there was no room: only the ids in `bytes` are valid */
     size_t n_results;    /* of a skipped message: how many results answer it */
     uint8_t bytes[];
 } sp_message;
@@ -73,7 +73,7 @@ void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max);
 /* A client's reader, of replies with one id; not over WebSocket. */
 void sp_reader_init_client(sp_reader *r, sp_mapping mapping, size_t reply_bytes_max);
 
-/* From now on, partly read messages are held as bytes of the share, which must outlive the reader. A message without
+/* From now on, the share holds the bytes of partly read messages. It must outlive the reader. A message without
  * room is skipped. */
 void sp_reader_charge(sp_reader *r, budget_share *share);
 
@@ -89,12 +89,13 @@ bool sp_reader_idle(const sp_reader *r);
 typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
 
 /* Reads bytes. *taken is how many were processed: all, unless `take` stops, or output must be sent before the rest.
- * Memory grows with the bytes that arrive, never with an announced length; a taken message is not held any more.
- * SP_BROKEN: not SP, not the other side's, too long, or the peer closes; nothing more can be read. */
+ * Memory grows with the bytes that arrive, never with an announced length; the share does not hold taken messages.
+ * SP_BROKEN: the bytes are not SP, not of the other side's protocol, or too long, or the peer closes; nothing more can
+ * be read. */
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
 
-/* Output besides replies: call it first of all, after each sp_read, and before closing. Returns the length, 0 when
- * there is none. */
+/* Output other than replies: call it before all else, after each sp_read, and before closing. Returns the length, 0
+ * when there is none. */
 size_t sp_output(sp_reader *r, uint8_t out[SP_OUTPUT_BYTES_MAX]);
 
 /* The id of a client's request and its reply: any number with SP_ID_MARK. */

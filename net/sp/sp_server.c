@@ -1,4 +1,4 @@
-/* Invariant: a connection exists while its stream or one of its messages does. It is read only while none of its
+/* Invariant: a connection exists as long as its stream or one of its messages. It is read only while none of its
  * calls queues and less than OUTPUT_BYTES_MAX waits to be written. */
 #include "net/sp/sp_server.h"
 
@@ -13,7 +13,7 @@
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
     RETRY_AFTER_MS = 100,
-    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng accepts no longer frame, whatever the message limit */
+    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng accepts no longer frame, regardless of the message limit */
 };
 
 /* What an address serves over WebSocket. */
@@ -84,7 +84,7 @@ static void free_left(connection *c, uint8_t *left, size_t len)
     free(left);
 }
 
-/* Resumes reading, when it is its turn. */
+/* Resumes reading, if nothing prevents it. */
 static void read_on(connection *c)
 {
     if (!c->reading && !must_stop(c))
@@ -105,8 +105,8 @@ static void end_request(request *r)
     free_when_over(c);
 }
 
-/* While the peer does not read answers, none of its calls starts, because answers would fill memory. */
-static void look_at_output(connection *c)
+/* While the peer does not read answers, none of its calls starts, because more answers would fill memory. */
+static void check_output(connection *c)
 {
     c->all->options.sink->hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
 }
@@ -159,7 +159,7 @@ static void port_reply(void *message)
     else
         free(r->answer);
     if (c->stream)
-        look_at_output(c);
+        check_output(c);
     end_request(r);
 }
 
@@ -210,8 +210,8 @@ static bool take_message(void *arg, sp_message *message)
 
 /* ---- bytes ------------------------------------------------------------------------ */
 
-/* Writes output besides replies. */
-static void say(connection *c)
+/* Sends output other than replies. */
+static void send_output(connection *c)
 {
     uint8_t bytes[SP_OUTPUT_BYTES_MAX];
     size_t len = sp_output(&c->reader, bytes);
@@ -225,7 +225,7 @@ static void say(connection *c)
     }
 }
 
-/* Keeps bytes that were read before a pause; it may be called several times. */
+/* Keeps bytes that were read before a pause. It may be called several times. */
 static void keep_left(connection *c, const uint8_t *data, size_t len)
 {
     size_t have = c->left ? c->left_len : 0;
@@ -251,7 +251,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     c->took = false;
     sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
     c->reading = false;
-    say(c);
+    send_output(c);
     if (verdict != SP_FINE)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (c->ending)
@@ -308,7 +308,7 @@ static void on_drained(void *arg)
 {
     connection *c = arg;
 
-    look_at_output(c);
+    check_output(c);
     read_on(c);
 }
 
@@ -370,7 +370,7 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
         c->sender.uid = &c->uid;
     }
     sp_reader_charge(&c->reader, c->sender.bytes);
-    say(c);
+    send_output(c);
     return c;
 }
 
@@ -453,7 +453,7 @@ lks_code sp_server_check_path(const char *path, lks_error *error)
         good = good && *c > ' ' && *c <= '~' && *c != '?' && *c != '#';
     return good ? LKS_OK
                 : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                "the path must be /, or begin with it, and have no space, ? or #");
+                                "the path must begin with / and must not contain a space, ? or #");
 }
 
 static lks_code new_site(sp_server *all, const char *path, site **ret, lks_error *error)

@@ -41,7 +41,7 @@ struct websocket {
     websocket_verdict verdict;
     uint8_t pong[WEBSOCKET_CONTROL_BYTES_MAX];
     size_t pong_len;
-    unsigned close_code; /* 0: none, like the peer's */
+    unsigned close_code; /* 0: none, as in the peer's frame */
 };
 
 websocket *websocket_new(const websocket_site *site, size_t message_bytes_max)
@@ -157,7 +157,7 @@ static bool is_final(const websocket *w)
     return w->head[0] & FINAL;
 }
 
-/* The error in the first two bytes of a frame; 0: none. */
+/* The close code for an error in the first two bytes of a frame; 0: none. */
 static unsigned fault_of(const websocket *w)
 {
     opcode code = opcode_of(w);
@@ -241,7 +241,7 @@ static websocket_event read_head(websocket *w, const uint8_t *data, size_t len, 
     return w->head_len > 2 && w->head_len == wanted ? begin_frame(w) : WEBSOCKET_MORE;
 }
 
-/* Gives out the next bytes of the frame. */
+/* Returns the next bytes of the frame as a piece. */
 static void take_piece(websocket *w, const uint8_t *data, size_t len, websocket_piece *piece)
 {
     *piece = (websocket_piece){.bytes = data, .len = w->left < len ? w->left : len};
@@ -271,7 +271,7 @@ void websocket_unmask(const websocket_piece *piece, uint8_t *to)
         to[i] = piece->bytes[i] ^ piece->key[i % 4];
 }
 
-/* Codes that RFC 6455 and its registry allow a peer to send. */
+/* Whether RFC 6455 and its registry allow a peer to send the code. */
 static bool is_close_code(unsigned code)
 {
     return (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||

@@ -1,10 +1,10 @@
 /* WebSocket (RFC 6455), server side, without I/O: network bytes in, pieces of messages and output out.
  *
- *   request --101--> open --close frame, a mistake--> over
+ *   request --101--> open --close frame or error--> over
  *      \----refused------------------------------------^
  *
- * Binary messages only, without extensions. The caller unmasks each piece to where it needs it; no bytes of messages
- * are kept here. */
+ * Binary messages only, without extensions. The caller unmasks each piece into its own memory; this module keeps no
+ * bytes of messages. */
 #ifndef LOCKSTOCK_NET_WEBSOCKET_H
 #define LOCKSTOCK_NET_WEBSOCKET_H
 

@@ -13,7 +13,7 @@
 
 enum { KEY_BYTES = 24, KEY_DIGITS = 22, SHA1_BYTES = 20 };
 
-/* ---- judging ---------------------------------------------------------------------- */
+/* ---- checks ----------------------------------------------------------------------- */
 
 static bool is_path(const char *target, const char *path)
 {
@@ -65,7 +65,7 @@ static websocket_verdict refused(unsigned status, const char *why)
     return (websocket_verdict){.status = status, .why = why};
 }
 
-static websocket_verdict judge(const websocket_site *site, const http1_head *head, const http_fields *fields)
+static websocket_verdict check_request(const websocket_site *site, const http1_head *head, const http_fields *fields)
 {
     websocket_verdict accepted = {.status = 101};
     lks_rpc_slice key = http_fields_value(fields, "sec-websocket-key");
@@ -76,9 +76,9 @@ static websocket_verdict judge(const websocket_site *site, const http1_head *hea
     if (http_fields_count(fields, "content-length") + http_fields_count(fields, "transfer-encoding") > 0)
         return refused(400, "the request must have no body");
     if (origins > 1)
-        return refused(400, "Origin: more than one");
+        return refused(400, "Origin: given more than once");
     if (origins == 1 && !http_find_origin(site->origins, site->n_origins, http_fields_value(fields, "origin").data))
-        return refused(403, "Origin: not one that --allow-origin names");
+        return refused(403, "Origin: not allowed by --allow-origin");
     if (!is_path(head->target, site->path))
         return refused(404, "nothing is served at this path");
     if (!has_token(fields, "upgrade", "websocket") || !has_token(fields, "connection", "upgrade"))
@@ -87,9 +87,9 @@ static websocket_verdict judge(const websocket_site *site, const http1_head *hea
         strcmp(http_fields_value(fields, "sec-websocket-version").data, "13") != 0)
         return refused(426, "Sec-WebSocket-Version: must be 13");
     if (!has_token(fields, "sec-websocket-protocol", site->subprotocol))
-        return refused(400, "Sec-WebSocket-Protocol: the one that is spoken here is not among them");
+        return refused(400, "Sec-WebSocket-Protocol: must include the protocol of this address");
     if (http_fields_count(fields, "sec-websocket-key") != 1 || !is_key(key))
-        return refused(400, "Sec-WebSocket-Key: must be 16 bytes in base64, once");
+        return refused(400, "Sec-WebSocket-Key: must be given once, as 16 bytes in base64");
     if (!accept_key(key, accepted.accept))
         return refused(500, "SHA-1 is not available");
     return accepted;
@@ -106,7 +106,7 @@ websocket_verdict websocket_request_check(const websocket_site *site, const char
     if (arena)
         read = http1_read_head(bytes, len, arena, &head, &fields);
     if (read.status == 0)
-        verdict = judge(site, &head, &fields);
+        verdict = check_request(site, &head, &fields);
     else if (head.target && !head.has_version)
         verdict = refused(505, "HTTP: must be 1.1");
     else

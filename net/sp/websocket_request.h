@@ -2,16 +2,16 @@
  *
  * A browser names the page in `Origin` and lets any page connect to any machine. So a request with an Origin is
  * refused unless that origin is allowed. Clients that are not browsers send none. `Host` must be present, as HTTP
- * requires, with any name: it protects nothing. */
+ * requires, but any name is accepted. */
 #ifndef LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
 #define LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
 
 #include <stddef.h>
 
-/* What an address serves. It must outlive its readers. */
+/* The settings of an address that serves WebSocket. It must outlive its readers. */
 typedef struct websocket_site {
     const char *path;        /* "/lockstock"; the query of a request is ignored */
-    const char *subprotocol; /* which the client must offer */
+    const char *subprotocol; /* the client must offer it */
     char *const *origins;    /* "https://shop.example": pages that may connect */
     size_t n_origins;
 } websocket_site;
@@ -20,7 +20,7 @@ enum { WEBSOCKET_ACCEPT_BYTES = 28, WEBSOCKET_ANSWER_BYTES_MAX = 320 };
 
 typedef struct websocket_verdict {
     unsigned status;                         /* 101: accepted */
-    const char *why;                         /* static; not with 101 */
+    const char *why;                         /* static; NULL with 101 */
     char accept[WEBSOCKET_ACCEPT_BYTES + 1]; /* with 101: Sec-WebSocket-Accept */
 } websocket_verdict;
 

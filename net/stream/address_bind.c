@@ -1,5 +1,5 @@
 /* Invariant: only a socket of this user that refuses connections is ever removed. connect() also refuses on a plain
- * file, so the type of the file is checked first. Nobody else can replace the file meanwhile, because the directory
+ * file, so the type of the file is checked first. No other user can replace the file meanwhile, because the directory
  * is checked too. Called by listeners.c and wires.c. */
 #include "net/stream/address_bind.h"
 
@@ -40,14 +40,14 @@ lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *err
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
     bool any = strcmp(parsed.host, "*") == 0;
     if (any)
-        hints.ai_family = has_ipv6() ? AF_INET6 : AF_INET; /* a socket of [::] takes IPv4 too */
+        hints.ai_family = has_ipv6() ? AF_INET6 : AF_INET; /* a socket of [::] accepts IPv4 too */
     int failed = getaddrinfo(any ? NULL : parsed.host, parsed.port, &hints, ret);
     if (failed)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
     return LKS_OK;
 }
 
-/* Binds another port: the address's own port may be in use. */
+/* Sets the port to 0: the address's own port may be in use. */
 static void clear_port(struct sockaddr *name)
 {
     if (name->sa_family == AF_INET)
@@ -84,8 +84,13 @@ static lks_code refuse(lks_error *error, const char *why)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", why);
 }
 
-/* Whoever may write to the directory can replace our socket with one of his own and receive the callers' tokens. In
- * a sticky directory (/tmp) only the owner of a file can replace it. */
+static lks_code refuse_directory(lks_error *error, const char *dir, const char *why)
+{
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the directory %s %s", dir, why);
+}
+
+/* A user who may write to the directory could replace the socket with another one and receive the callers' tokens. In a
+ * sticky directory (/tmp) only the owner of a file can replace it. */
 static lks_code check_directory(const char *path, lks_error *error)
 {
     char dir[PATH_BYTES];
@@ -94,13 +99,13 @@ static lks_code check_directory(const char *path, lks_error *error)
 
     snprintf(dir, sizeof dir, "%.*s", len > 0 ? (int)len : 1, path);
     if (stat(dir, &found) != 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "its directory: %s", strerror(errno));
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", dir, strerror(errno));
     if (!S_ISDIR(found.st_mode))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "its directory is none");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s is not a directory", dir);
     if (found.st_uid != geteuid() && found.st_uid != 0)
-        return refuse(error, "its directory belongs to another user, who could put a socket in its place");
+        return refuse_directory(error, dir, "belongs to another user, who could replace the socket");
     if ((found.st_mode & S_IWOTH) && !(found.st_mode & S_ISVTX))
-        return refuse(error, "its directory is writable for all: anybody could put a socket in its place");
+        return refuse_directory(error, dir, "is writable for all users, who could replace the socket");
     return LKS_OK;
 }
 
@@ -117,9 +122,9 @@ lks_code address_check_unix(const char *path, lks_error *error)
     if (lstat(path, &found) != 0)
         return errno == ENOENT ? LKS_OK : refuse(error, strerror(errno));
     if (!S_ISSOCK(found.st_mode))
-        return refuse(error, "there is something that is no socket; it is left as it is");
+        return refuse(error, "the path exists and is not a socket: remove it, or choose another path");
     if (found.st_uid != geteuid())
-        return refuse(error, "there is a socket of another user");
+        return refuse(error, "the socket at the path belongs to another user");
     return LKS_OK;
 }
 

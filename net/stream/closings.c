@@ -10,24 +10,24 @@ static const struct {
     const char *word, *event, *text;
     bool warns;
 } reasons[STREAM_REASONS] = {
-    [STREAM_ENDED] = {"ended", "closed", "the protocol is done", false},
+    [STREAM_ENDED] = {"ended", "closed", "the protocol ended the connection", false},
     [STREAM_PEER_LEFT] = {"peer_left", "closed", "the peer left", false},
     [STREAM_LOST] = {"lost", "closed", "the connection broke", false},
-    [STREAM_STOPPED] = {"stopped", "closed", "the server stops", false},
-    [STREAM_BROKEN] = {"broken_protocol", "closed", "what came is not of the protocol", false},
+    [STREAM_STOPPED] = {"stopped", "closed", "the server is stopping", false},
+    [STREAM_BROKEN] = {"broken_protocol", "closed", "the peer sent bytes that are not of the protocol", false},
     [STREAM_NO_TLS] = {"tls_failed", "closed", "TLS failed", false},
-    [STREAM_NOT_GREETED] = {"not_greeted", "closed", "the greeting was not finished in time", false},
-    [STREAM_NOT_FINISHED] = {"request_unfinished", "closed", "a request was not finished in time", false},
-    [STREAM_NOT_TAKEN] = {"answers_not_taken", "closed", "answers were not taken in time", false},
-    [STREAM_TOO_COSTLY] = {"too_costly", "closed", "too much came that brings nothing", false},
-    [STREAM_TOO_MANY_PINGS] = {"too_many_pings", "closed", "pings came too often", false},
-    [STREAM_PEER_GONE] = {"ping_unanswered", "closed", "a ping was not answered", false},
-    [STREAM_TOO_OLD] = {"too_old", "closed", "its calls did not end within the grace of its age", false},
+    [STREAM_NOT_GREETED] = {"not_greeted", "closed", "the peer did not finish the handshake in time", false},
+    [STREAM_NOT_FINISHED] = {"request_unfinished", "closed", "the peer did not finish a request in time", false},
+    [STREAM_NOT_TAKEN] = {"answers_not_taken", "closed", "the peer did not read answers in time", false},
+    [STREAM_TOO_COSTLY] = {"too_costly", "closed", "the peer sent too many useless frames", false},
+    [STREAM_TOO_MANY_PINGS] = {"too_many_pings", "closed", "the peer sent pings too often", false},
+    [STREAM_PEER_GONE] = {"ping_unanswered", "closed", "the peer did not answer a ping", false},
+    [STREAM_TOO_OLD] = {"too_old", "closed", "its calls did not end within the grace period", false},
     [STREAM_IDLE] = {"idle", "closed", "idle", false},
     [STREAM_NO_MEMORY] = {"no_memory", "closed", "out of memory", true},
-    [STREAM_GIVEN_UP] = {"place_needed", "given-up", "idle, and another needs its place", true},
+    [STREAM_GIVEN_UP] = {"place_needed", "given-up", "idle, and a new connection needs its place", true},
     [STREAM_REFUSED] = {"refused", "refused", "too many", true},
-    [STREAM_NO_DESCRIPTOR] = {"no_descriptor", "refused", "no descriptor to spare", true},
+    [STREAM_NO_DESCRIPTOR] = {"no_descriptor", "refused", "no free file descriptor", true},
 };
 
 const char *closings_word(stream_reason why)

@@ -1,4 +1,4 @@
-/* Logs which connections ended or were refused, and why, with a limit of lines a second for each reason. Loop thread
+/* Logs why connections ended or were refused, with a limit of lines per second for each reason. Loop thread
  * only. */
 #ifndef LOCKSTOCK_NET_CLOSINGS_H
 #define LOCKSTOCK_NET_CLOSINGS_H
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/log_rate.h"
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
 
 typedef struct closings {
     log_rate of[STREAM_REASONS];
@@ -16,8 +16,8 @@ typedef struct closings {
 /* A word for a label: "peer_left". */
 const char *closings_word(stream_reason why);
 
-/* `from` as in remote.h. more: further words, or NULL. A connection that ends because of a limit is a warning. Writes to
- * to->tell. */
+/* `from` as in remote.h. more: text after the reason, or NULL. A connection that ends because of a limit is a warning.
+ * Calls to->tell. */
 void closings_log(closings *c, const streams_options *to, uint64_t now_ms, stream_reason why, const char *wire,
                   const char *from, const char *more);
 

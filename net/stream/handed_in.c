@@ -24,7 +24,7 @@ static lks_code refuse(lks_error *error, const char *why)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", why);
 }
 
-/* -1: it is none, or larger than a descriptor. */
+/* -1: not a number, or larger than a descriptor. */
 static long number_of(const char *text, size_t len)
 {
     long n = 0;
@@ -48,7 +48,7 @@ lks_code handed_in_check_text(const char *text, size_t len, lks_error *error)
                                 "must be the number of a descriptor, or a name of LISTEN_FDNAMES");
 }
 
-/* How many descriptors were handed in to this process. */
+/* The number of descriptors that were handed in to this process. */
 static int count(void)
 {
     const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
@@ -75,13 +75,13 @@ static lks_code check(int fd, lks_error *error)
     socklen_t len = sizeof(int);
 
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0)
-        return refuse(error, errno == EBADF ? "no such descriptor is open" : "the descriptor is no socket");
+        return refuse(error, errno == EBADF ? "no such descriptor is open" : "the descriptor is not a socket");
     len = sizeof(int);
     sa_family_t family = local_name(fd).any.sa_family;
     if (type != SOCK_STREAM || (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
-        return refuse(error, "the descriptor is no stream socket of TCP or unix");
+        return refuse(error, "the descriptor is not a TCP or unix stream socket");
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
-        return refuse(error, "the descriptor is a socket that does not listen");
+        return refuse(error, "the descriptor is a socket that is not listening");
     return LKS_OK;
 }
 
@@ -96,7 +96,7 @@ static lks_code find_name(const char *text, size_t len, int fds[HANDED_IN_MAX], 
             fds[(*n)++] = FIRST_FD + i;
         names = names[name_len] == ':' ? names + name_len + 1 : NULL;
     }
-    return *n > 0 ? LKS_OK : refuse(error, "no descriptor of this name was handed in (LISTEN_FDNAMES, LISTEN_PID)");
+    return *n > 0 ? LKS_OK : refuse(error, "no descriptor with this name was handed in (LISTEN_FDNAMES, LISTEN_PID)");
 }
 
 lks_code handed_in_find(const char *text, size_t len, int fds[HANDED_IN_MAX], size_t *n, lks_error *error)

@@ -13,11 +13,11 @@
 struct hangups {
     uv_poll_t poll;
     int ends; /* an epoll of all watched descriptors */
-    void (*hung_up)(void *who);
+    void (*hung_up)(void *owner);
     close_barrier closing;
 };
 
-/* One event at a time: the callback of one may forget the next. */
+/* Reads one event at a time: its callback may call hangups_forget for the next one. */
 static void on_ends(uv_poll_t *poll, int status, int events)
 {
     hangups *all = poll->data;
@@ -29,7 +29,7 @@ static void on_ends(uv_poll_t *poll, int status, int events)
         all->hung_up(end.data.ptr);
 }
 
-hangups *hangups_new(uv_loop_t *loop, void (*hung_up)(void *who))
+hangups *hangups_new(uv_loop_t *loop, void (*hung_up)(void *owner))
 {
     hangups *all = malloc(sizeof *all);
 
@@ -48,9 +48,9 @@ hangups *hangups_new(uv_loop_t *loop, void (*hung_up)(void *who))
     return all;
 }
 
-bool hangups_watch(hangups *all, int fd, void *who)
+bool hangups_watch(hangups *all, int fd, void *owner)
 {
-    struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = who};
+    struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = owner};
 
     return epoll_ctl(all->ends, EPOLL_CTL_ADD, fd, &wanted) == 0;
 }

@@ -1,5 +1,5 @@
 /* Invariant: a listener is `pending` exactly while libuv has a connection of it that was not accepted; libuv then
- * accepts no more on it. `later` runs while any listener is pending. Called by stream.c. */
+ * accepts no further connection on it. `later` runs while any listener is pending. Called by stream.c. */
 #include "net/stream/listeners.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ typedef struct listener {
 struct listeners {
     listeners_options options;
     TAILQ_HEAD(, listener) open;
-    uv_idle_t later; /* accepts what is pending; keeps the loop from blocking */
+    uv_idle_t later; /* accepts pending connections; keeps the loop from blocking */
     uv_prepare_t turn_end;
     uint64_t used_ns; /* of this turn */
     close_barrier closing;
@@ -110,7 +110,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     ((listeners *)prepare->data)->used_ns = 0;
 }
 
-/* libuv accepts no further connection until this one is taken. */
+/* libuv accepts no further connection until this one is accepted. */
 static void on_connection(uv_stream_t *listening, int status)
 {
     listener *l = listening->data;
@@ -200,7 +200,7 @@ lks_code listeners_add_unix(listeners *all, const char *path, const served *what
     return code;
 }
 
-/* Whether some listener has the same socket, by whichever descriptor. */
+/* Whether a listener has the same socket, under any descriptor. */
 static bool has_socket(const listeners *all, const struct stat *wanted)
 {
     const listener *l;
@@ -219,7 +219,7 @@ lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *
     struct stat socket;
 
     if (fstat(fd, &socket) == 0 && has_socket(all, &socket))
-        return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "the descriptor is listened on already");
+        return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "a listener already has this socket");
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)

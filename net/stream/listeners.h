@@ -8,13 +8,14 @@
 
 #include <lockstock/status.h>
 
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
+#include "net/tls.h"
 
 struct uv_stream_s;
 
 typedef struct listeners listeners;
 
-/* What an address serves. */
+/* The protocol that an address serves. */
 typedef struct served {
     const stream_protocol *protocol;
     void *arg;               /* of its `open` */
@@ -38,7 +39,7 @@ listeners *listeners_new(const listeners_options *options);
 lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error);
 lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error);
 
-/* As streams_listen_fd. what->is_unix says which kind of socket it is. */
+/* As streams_listen_fd. what->is_unix: whether it is a unix socket. */
 lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *bound, lks_error *error);
 
 /* Accepts no new connections from now on. */

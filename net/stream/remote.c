@@ -12,8 +12,8 @@ static void set_v4(const uint8_t *bytes, in_port_t port, remote *ret)
 {
     ret->origin.kind = PLACE_IPV4;
     memcpy(ret->origin.bytes, bytes, V4_BYTES);
-    snprintf(ret->whose, sizeof ret->whose, "%u.%u.%u.%u", bytes[0], bytes[1], bytes[2], bytes[3]);
-    snprintf(ret->text, sizeof ret->text, "%s:%u", ret->whose, ntohs(port));
+    snprintf(ret->origin_text, sizeof ret->origin_text, "%u.%u.%u.%u", bytes[0], bytes[1], bytes[2], bytes[3]);
+    snprintf(ret->text, sizeof ret->text, "%s:%u", ret->origin_text, ntohs(port));
 }
 
 static void set_v6(const struct in6_addr *address, in_port_t port, remote *ret)
@@ -24,7 +24,7 @@ static void set_v6(const struct in6_addr *address, in_port_t port, remote *ret)
     memcpy(ret->origin.bytes, address->s6_addr, NETWORK_BYTES);
     struct in6_addr network = {0};
     memcpy(network.s6_addr, address->s6_addr, NETWORK_BYTES);
-    inet_ntop(AF_INET6, &network, ret->whose, sizeof ret->whose);
+    inet_ntop(AF_INET6, &network, ret->origin_text, sizeof ret->origin_text);
     inet_ntop(AF_INET6, address, text, sizeof text);
     snprintf(ret->text, sizeof ret->text, "[%s]:%u", text, ntohs(port));
 }
@@ -41,8 +41,8 @@ static void set_user(int fd, remote *ret)
     memcpy(ret->origin.bytes, &peer.uid, sizeof peer.uid);
     ret->uid = peer.uid;
     ret->pid = peer.pid;
-    snprintf(ret->whose, sizeof ret->whose, "uid:%u", (unsigned)peer.uid);
-    snprintf(ret->text, sizeof ret->text, "%s", ret->whose);
+    snprintf(ret->origin_text, sizeof ret->origin_text, "uid:%u", (unsigned)peer.uid);
+    snprintf(ret->text, sizeof ret->text, "%s", ret->origin_text);
 }
 
 void remote_of(int fd, remote *ret)
@@ -55,7 +55,7 @@ void remote_of(int fd, remote *ret)
     } name;
     socklen_t len = sizeof name;
 
-    *ret = (remote){.whose = "?", .text = "?", .uid = -1, .pid = -1};
+    *ret = (remote){.origin_text = "?", .text = "?", .uid = -1, .pid = -1};
     if (getpeername(fd, &name.any, &len) != 0)
         return;
     if (name.any.sa_family == AF_INET)

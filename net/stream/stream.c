@@ -17,7 +17,7 @@
 
 enum {
     KEEPALIVE_S = 30,
-    TAKEN_BYTES_MIN = 16 * 1024, /* of a write, within stall_ms */
+    TAKEN_BYTES_MIN = 16 * 1024, /* a peer that reads less of a write within stall_ms stalls */
     TLS_BYTES = 64 * 1024,       /* about the memory of an OpenSSL connection */
 };
 
@@ -42,13 +42,13 @@ static void on_stream_closed(uv_handle_t *handle)
     close_barrier_done(&all->closing);
 }
 
-static void tell_end(const stream *s, stream_reason why, const char *more)
+static void log_end(const stream *s, stream_reason why, const char *more)
 {
     closings_log(&s->all->closings, &s->all->options, uv_now(s->all->options.loop), why, s->counts->wire, s->from.text,
                  more);
 }
 
-/* Whether the peer broke the protocol. */
+/* Whether the peer broke the protocol, which counts against its address. */
 static bool is_offence(stream_reason why)
 {
     return why == STREAM_BROKEN || why == STREAM_TOO_COSTLY;
@@ -60,7 +60,7 @@ static void end(stream *s, stream_reason why, const char *more)
         return;
     s->closing = true;
     s->counts->open--;
-    tell_end(s, why, more);
+    log_end(s, why, more);
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
@@ -85,7 +85,7 @@ void stream_close(stream *s)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* The peer sees only the close; it may connect again. */
+/* The peer sees only that the connection closes; it may connect again. */
 static void close_idle(place *p)
 {
     stream *s = container_of(p, stream, guest.place);
@@ -93,7 +93,7 @@ static void close_idle(place *p)
     end(s, STREAM_GIVEN_UP, NULL);
 }
 
-static void look_at_place(stream *s)
+static void update_place(stream *s)
 {
     admission_set_idle(&s->all->admission, &s->guest, s->idle || !s->ready, stream_peer_certificate(s));
 }
@@ -102,7 +102,7 @@ static void look_at_place(stream *s)
 
 static void on_timer(uv_timer_t *timer);
 
-/* While the bytes that the kernel has not taken become fewer, the peer reads. */
+/* The peer is reading as long as the kernel takes bytes. */
 static void arm_for_write(stream *s)
 {
     s->unwritten = uv_stream_get_write_queue_size(&s->on.stream);
@@ -114,7 +114,7 @@ static void arm_for_write(stream *s)
 }
 
 /* A peer that reads a byte now and then counts as stalled. */
-static bool has_taken_some(const stream *s)
+static bool has_read_enough(const stream *s)
 {
     size_t left = uv_stream_get_write_queue_size(&s->on.stream);
 
@@ -127,7 +127,7 @@ static void on_timer(uv_timer_t *timer)
 
     if (!s->writing)
         stream_end(s, s->expected);
-    else if (has_taken_some(s))
+    else if (has_read_enough(s))
         arm_for_write(s);
     else
         stream_end(s, STREAM_NOT_TAKEN);
@@ -142,7 +142,7 @@ void stream_arm(stream *s)
     if (s->closing)
         return;
     if (s->writing) {
-        if (!s->stalls) /* nothing else extends the time of a write */
+        if (!s->stalls) /* only progress extends the time of a write */
             arm_for_write(s);
         return;
     }
@@ -165,14 +165,14 @@ void stream_arm(stream *s)
 void stream_ready(stream *s)
 {
     s->ready = true;
-    look_at_place(s);
+    update_place(s);
     stream_arm(s);
 }
 
 void stream_idle(stream *s, bool idle)
 {
     s->idle = idle;
-    look_at_place(s);
+    update_place(s);
     stream_arm(s);
 }
 
@@ -194,7 +194,7 @@ void stream_unfinished(stream *s, bool unfinished, bool anew)
     stream_arm(s);
 }
 
-/* ---- what it is ------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------ */
 
 bool stream_is_closing(const stream *s)
 {
@@ -212,7 +212,7 @@ lks_rpc_peer stream_peer(const stream *s)
 
 const char *stream_origin(const stream *s)
 {
-    return s->from.whose;
+    return s->from.origin_text;
 }
 
 budget_share *stream_bytes(const stream *s)
@@ -248,7 +248,7 @@ static void begin(stream *s)
     }
     s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
     stream_begin_reading(s);
-    look_at_place(s);
+    update_place(s);
     stream_arm(s);
     if (!s->tls)
         stream_open(s);
@@ -263,10 +263,10 @@ static void on_put_off(uv_timer_t *timer)
     begin(s);
 }
 
-/* Reads nothing meanwhile. A new connection may take its place, and a close is seen. */
+/* Reads nothing meanwhile. A new connection may still take its place, and a close is still detected. */
 static void put_off(stream *s, int fd, uint64_t wait_ms)
 {
-    look_at_place(s);
+    update_place(s);
     if (hangups_watch(s->all->hangups, fd, s))
         uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
     else
@@ -337,7 +337,7 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         return;
     }
     remote_of(fd, &s->from);
-    const char *why = admission_enter(&all->admission, &s->guest, s->counts->wire, &s->from.origin, s->from.whose,
+    const char *why = admission_enter(&all->admission, &s->guest, s->counts->wire, &s->from.origin, s->from.origin_text,
                                       uv_now(all->options.loop), &wait_ms);
     if (why)
         end(s, STREAM_REFUSED, why);

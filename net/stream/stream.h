@@ -1,5 +1,5 @@
-/* Connections on the loop: listens on, reads, writes and times TCP, TLS and unix sockets. A protocol interprets the
- * bytes. Loop thread only.
+/* Connections on the loop: listens on TCP, TLS and unix sockets, reads and writes them, and enforces time limits. A
+ * protocol interprets the bytes. Loop thread only.
  *
  *   accepted --(TLS)--open--> OPEN --peer ends, stream_close, a timer--> CLOSING --closed--> freed
  *                               bytes... in order
@@ -11,94 +11,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
 #include <lockstock/status.h>
 
 #include "net/admission/budget.h"
 #include "net/metrics/metrics.h"
+#include "net/stream/stream_types.h"
 #include "net/tls.h"
-
-struct uv_loop_s;
-
-typedef struct streams streams;
-typedef struct stream stream;
-
-/* Why a connection ends or is refused; for the log. */
-typedef enum stream_reason {
-    STREAM_ENDED, /* the protocol closed it */
-    STREAM_PEER_LEFT,
-    STREAM_LOST,
-    STREAM_STOPPED,
-    STREAM_BROKEN, /* bytes that are not of the protocol */
-    STREAM_NO_TLS,
-    STREAM_NOT_GREETED,
-    STREAM_NOT_FINISHED,
-    STREAM_NOT_TAKEN,
-    STREAM_TOO_COSTLY,
-    STREAM_TOO_MANY_PINGS,
-    STREAM_PEER_GONE,
-    STREAM_TOO_OLD,
-    STREAM_IDLE,
-    STREAM_NO_MEMORY,
-    STREAM_GIVEN_UP,
-    STREAM_REFUSED,
-    STREAM_NO_DESCRIPTOR,
-    STREAM_REASONS
-} stream_reason;
-
-/* A protocol over streams. None of these runs inside a function of this header. */
-typedef struct stream_protocol {
-    /* Its names without and with TLS, shorter than 8 bytes, for limits and the log. NULL: "other". */
-    const char *name, *tls_name;
-    /* A new connection. Returns its state, which the other functions get; NULL refuses the connection. */
-    void *(*open)(void *arg, stream *s);
-    /* Bytes arrived. */
-    void (*bytes)(void *connection, const uint8_t *data, size_t len);
-    /* It is the connection's turn: process bytes that it kept. False: it kept none. NULL: it never keeps any. */
-    bool (*kept)(void *connection);
-    /* The turn ends, after stream_produce: write now. May be NULL. */
-    void (*produce)(void *connection);
-    /* All output has been written. */
-    void (*drained)(void *connection);
-    /* The connection is gone: no function may be called on the stream any more. A close of the peer is seen in any
-     * state, also while the connection is not read. Bytes that were not read are then lost. */
-    void (*closed)(void *connection);
-} stream_protocol;
-
-/* A line for the log: an event, and key=value pairs. */
-typedef void stream_log(void *arg, bool warns, const char *event, const char *line);
-
-typedef struct streams_options {
-    struct uv_loop_s *loop;
-    uint32_t connections_max;      /* a further connection replaces the idlest one, or is refused when none is idle */
-    uint32_t connections_per_wire; /* 0: no limit */
-    uint32_t connections_per_address; /* 0: no limit; for unix sockets, by user */
-    uint32_t connections_for_unix;    /* of connections_max, for unix sockets only */
-    uint32_t greeting_ms;             /* from accept to stream_ready, with TLS */
-    uint32_t idle_ms;                 /* without a byte read or written, while the stream is idle */
-    uint32_t stall_ms;                /* while output waits and the peer reads none */
-    uint32_t request_ms;              /* for a message, from its first byte; 0: no limit */
-    budget *budget;                   /* must outlive the streams, and every share of them */
-    stream_log *tell;                 /* for connections that end or are refused; NULL: no log */
-    void *tell_arg;
-} streams_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error);
 
 /* Listens on "host:port", where port 0 lets the system choose, and *bound gets the port. `context` NULL: without
  * TLS; else with the context that *context is when a connection arrives. Or listens on the path of a unix socket,
- * with mode 0600; replaces a socket that nobody listens on. The protocol is static; arg is for its `open`.
- * LKS_INVALID_ARGUMENT: not an address. LKS_UNAVAILABLE: in use, or not this machine's. */
+ * with mode 0600; replaces a socket that no process listens on. The protocol is static; arg is for its `open`.
+ * LKS_INVALID_ARGUMENT: not an address. LKS_UNAVAILABLE: in use, or not an address of this machine. */
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
                             const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error);
 lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
                              lks_error *error);
 
-/* Listens on a socket that listens already, of IP or unix; on a copy of the descriptor, which stays the caller's and is
- * closed by exec from then on. *bound: 0 for a unix socket. LKS_ALREADY_EXISTS: it is listened on already. */
+/* Takes connections from an IP or unix socket that is already listening. Uses a copy of the descriptor; the caller
+ * keeps the original, which is closed on exec from then on. *bound: 0 for a unix socket. LKS_ALREADY_EXISTS: a listener
+ * already has the socket. */
 lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *protocol,
                            void *arg, uint16_t *bound, lks_error *error);
 
@@ -111,7 +47,7 @@ bool streams_flushing(const streams *all);
 /* Closes all connections, after streams_stop_accepting. */
 void streams_hang_up(streams *all);
 
-/* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
+/* Closes all listeners and connections; `closed` runs on the loop when everything is freed. */
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 
 /* Writes METRICS_CONNECTIONS, _OPENED, _RECEIVED, _SENT and _CLOSED. */
@@ -129,29 +65,22 @@ const char *stream_peer_certificate(const stream *s);
 /* The protocol's greeting is done: greeting_ms ends, idle_ms begins. */
 void stream_ready(stream *s);
 
-/* Sets whether nothing is in progress. An idle connection closes after idle_ms, or when a new connection needs its
- * place and it has no principal (by its certificate, or stream_bytes). At first it is not idle. */
+/* Sets whether the connection is idle, which it is not at first. An idle connection closes after idle_ms, or, if it has
+ * no principal (from its certificate or stream_bytes), when a new connection needs its place. */
 void stream_idle(stream *s, bool idle);
 
-/* Sets whether a message is partly received. `anew`: another message than in the call before. A message that is not
- * whole within request_ms ends the connection; time while the stream is paused does not count. */
+/* Sets whether a message is partly received. `anew`: it is another message than in the call before. A message that is
+ * not complete within request_ms ends the connection; time while the stream is paused does not count. */
 void stream_unfinished(stream *s, bool unfinished, bool anew);
 
-/* The connection's share of the budget, which holds the bytes of waiting output. It lives until `closed`, and then
- * as long as it holds bytes. Its principal (budget_set_principal) decides whether an idle connection may be closed
- * for a new one. */
+/* The connection's share of the budget, which holds the bytes of waiting output. It exists until `closed`, and then as
+ * long as it holds bytes. Its principal (budget_set_principal) decides whether an idle connection may be closed for a
+ * new one. */
 budget_share *stream_bytes(const stream *s);
 
-/* Stops and resumes reading. Bytes that were read already still reach the protocol. */
+/* Stops and resumes reading. Bytes that were already read still reach the protocol. */
 void stream_pause(stream *s);
 void stream_resume(stream *s);
-
-/* A block of output, allocated by the caller and freed by the stream. */
-typedef struct stream_block {
-    TAILQ_ENTRY(stream_block) next;
-    size_t len;
-    uint8_t data[];
-} stream_block;
 
 /* Makes a block for len bytes; NULL when out of memory. */
 stream_block *stream_block_new(size_t len);
@@ -159,21 +88,21 @@ stream_block *stream_block_new(size_t len);
 /* Takes the block. Drops it when the stream is closing. */
 void stream_write(stream *s, stream_block *block);
 
-/* All output has been written, and nothing follows: the peer reads an end. What it sends is still read. With TLS it does
- * nothing. */
+/* Ends the output: the peer reads an end of file. Call it when all output has been written. What the peer sends is
+ * still read. Does nothing with TLS. */
 void stream_end_output(stream *s);
 
 /* Asks for `produce` at the end of this turn of the loop. */
 void stream_produce(stream *s);
 
-/* Bytes that were written and that the kernel has not taken. */
+/* Bytes of output that the kernel has not taken. */
 size_t stream_waiting(const stream *s);
 
-/* Whether the stream is closing. Then its calls need not be worked on. */
+/* Whether the stream is closing. Then its calls need not be served. */
 bool stream_is_closing(const stream *s);
 
-/* Ends the connection; `closed` runs later. Tries once to write what waits. The first reason counts. stream_close:
- * STREAM_ENDED. */
+/* Ends the connection; `closed` runs later. Tries once to write the waiting output. The first reason is logged.
+ * stream_close: STREAM_ENDED. */
 void stream_end(stream *s, stream_reason why);
 void stream_close(stream *s);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/container.h"
+#include "net/stream/stream.h"
 #include "net/stream/stream_state.h"
 
 void stream_open(stream *s)
@@ -40,7 +41,7 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
         take_decrypted(s);
 }
 
-/* Bytes that the protocol kept come before those of the socket. False: there were none. */
+/* Lets the protocol process the bytes that it kept, which come before those of the socket. False: there were none. */
 static bool take_kept(stream *s)
 {
     bool any = false;
@@ -76,7 +77,7 @@ static size_t begin_read(stream *s)
     return turns_bytes(s->all->admission.turns, &s->guest.turn, s->tls ? RECORD_BYTES : READ_BYTES);
 }
 
-/* Without a buffer libuv does not read, but reports that there are bytes. */
+/* Gives libuv no buffer for a heavy stream: libuv then does not read, but reports that there are bytes. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     stream *s = handle->data;
@@ -138,10 +139,10 @@ void stream_take_turn(turn_taker *t)
         read_at_once(s);
 }
 
-/* A WATCHED stream reads what came before the close first. */
-void stream_hung_up(void *who)
+/* A WATCHED stream first reads the bytes that came before the close. */
+void stream_hung_up(void *owner)
 {
-    stream *s = who;
+    stream *s = owner;
 
     s->hung_up = true;
     if (s->reading != WATCHED)

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <stdlib.h>
 
+#include "net/stream/stream.h"
 #include "net/stream/stream_state.h"
 
 enum { PARTS_MAX = 64 };
@@ -67,7 +68,7 @@ static void taken(stream *s, size_t n)
     s->first_done = n;
 }
 
-static void flush_and_tell(stream *s);
+static void flush_and_notify(stream *s);
 
 static void on_written(uv_write_t *request, int status)
 {
@@ -80,10 +81,10 @@ static void on_written(uv_write_t *request, int status)
     if (status < 0)
         stream_end(s, STREAM_LOST);
     else
-        flush_and_tell(s);
+        flush_and_notify(s);
 }
 
-/* The kernel is full: libuv writes the rest. */
+/* The kernel's buffer is full: libuv writes the rest. */
 static void start_write(stream *s)
 {
     uv_buf_t parts[PARTS_MAX];
@@ -99,7 +100,7 @@ static void start_write(stream *s)
         stream_end(s, STREAM_LOST);
 }
 
-/* Moves TLS's network bytes to the output. */
+/* Moves the network bytes of TLS to the output. */
 static void take_encrypted(stream *s)
 {
     size_t len = s->tls ? tls_pending(s->tls) : 0;
@@ -111,7 +112,7 @@ static void take_encrypted(stream *s)
     }
 }
 
-/* TLS never shrinks its buffer, so it gets at most a record at a time. */
+/* TLS never shrinks its buffer, so it is given at most one record at a time. */
 static bool encrypt(stream *s, const uint8_t *data, size_t len)
 {
     for (size_t n; len > 0; data += n, len -= n) {
@@ -143,7 +144,7 @@ void stream_flush(stream *s)
         stream_end(s, STREAM_LOST);
 }
 
-/* Output takes time of the loop as well. */
+/* Counts the time: output uses the loop as well. */
 static void call(stream *s, void (*what)(void *connection))
 {
     uint64_t began_ns = turns_now(s->all->admission.turns);
@@ -152,7 +153,7 @@ static void call(stream *s, void (*what)(void *connection))
     turns_worked(s->all->admission.turns, &s->guest.turn, began_ns, 0);
 }
 
-static void flush_and_tell(stream *s)
+static void flush_and_notify(stream *s)
 {
     if (s->writing)
         return;
@@ -175,7 +176,7 @@ void streams_turn_end(uv_prepare_t *prepare)
         }
         TAILQ_REMOVE(&all->dirty, s, next_dirty);
         s->dirty = false;
-        flush_and_tell(s);
+        flush_and_notify(s);
     }
 }
 

@@ -10,7 +10,7 @@
 #include "net/stream/hangups.h"
 #include "net/stream/listeners.h"
 #include "net/stream/remote.h"
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
 
 enum { READ_BYTES = 64 * 1024, RECORD_BYTES = 16 * 1024 /* of TLS */ };
 
@@ -43,7 +43,7 @@ struct stream {
     size_t waiting;         /* bytes of output */
     size_t first_done;      /* bytes of its first block that the kernel took */
     size_t write_len;       /* bytes of the write in progress */
-    size_t unwritten;       /* bytes of it that were left when the timer was set */
+    size_t unwritten;       /* bytes of that write that were left when the timer was set */
     bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* the reason when the timer fires, except during a write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
@@ -58,7 +58,7 @@ struct stream {
 
 enum { WIRES_MAX = 12 };
 
-/* Of a wire. */
+/* The counts of a wire. */
 typedef struct stream_counts {
     const char *wire; /* NULL: not used yet */
     uint64_t open, opened, received, sent;
@@ -91,12 +91,12 @@ void stream_arm_request(stream *s);
 /* Offers the output to the kernel, unless a write is in progress. */
 void stream_flush(stream *s);
 
-/* It has, or TLS has, output for the end of the turn. */
+/* Marks that the stream, or its TLS, has output to write at the end of the turn. */
 void stream_mark_dirty(stream *s);
 
 void stream_drop_output(stream *s);
 
-/* Once a turn, before the loop waits. */
+/* Runs once per turn, before the loop waits. */
 void streams_turn_end(uv_prepare_t *prepare);
 
 /* ---- stream_input.c --------------------------------------------------------------- */
@@ -111,7 +111,7 @@ void stream_begin_reading(stream *s);
 void stream_end_reading(stream *s);
 
 /* Callbacks of hangups.h and turns.h. */
-void stream_hung_up(void *who);
+void stream_hung_up(void *owner);
 void stream_take_turn(turn_taker *t);
 
 #endif

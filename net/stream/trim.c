@@ -1,5 +1,5 @@
-/* Invariant: the timer runs exactly while `peak` is a peak whose memory was not given back to the system. Called by
- * wires.c. */
+/* Invariant: the timer runs exactly while the memory of the last `peak` was not given back to the system. Called
+ * by wires.c. */
 #include "net/stream/trim.h"
 
 #include <malloc.h>
@@ -21,7 +21,7 @@ struct trim {
     close_barrier closing;
 };
 
-/* The most that was held in the period counts, not what is held now. */
+/* Uses the most that was held in the period, not what is held now. */
 static void on_timer(uv_timer_t *timer)
 {
     trim *t = timer->data;

@@ -1,5 +1,5 @@
-/* After a peak of a budget, gives freed memory back to the system. The C library alone keeps whatever lies below
- * memory in use. This waits for a while, because a varying load needs the memory again. Loop thread only. */
+/* After a peak of a budget, gives freed memory back to the system. The C library does not give back memory below memory
+ * that is in use. Waits for a while first, because a varying load needs the memory again. Loop thread only. */
 #ifndef LOCKSTOCK_NET_TRIM_H
 #define LOCKSTOCK_NET_TRIM_H
 
@@ -11,7 +11,7 @@ struct uv_loop_s;
 
 typedef struct trim trim;
 
-/* Once 8 MiB or more were held, looks each period_ms, and gives memory back after a whole period with at most a
+/* Once 8 MiB or more were held, checks every period_ms, and gives memory back after a whole period with at most a
  * quarter of the peak. The budget must outlive it. NULL when out of memory. */
 trim *trim_new(struct uv_loop_s *loop, budget *of, uint32_t period_ms);
 

@@ -6,7 +6,7 @@ enum { MARK = 0x7F, DIGITS_MAX = 20 /* of UINT64_MAX */, EXPONENT_MAX = 100000 }
 
 static const char digits[] = "0123456789";
 
-/* The length of the number that a text begins with; 0: it begins with none. */
+/* The length of the number at the beginning of a text; 0: there is none. */
 static size_t number_len(const char *text, const char *end)
 {
     const char *at = text + (text < end && *text == '-'), *from = at;
@@ -35,7 +35,7 @@ static size_t number_len(const char *text, const char *end)
     return (size_t)(at - text);
 }
 
-/* A number ends where a value may end. */
+/* Whether a value, and so a number, may end here. */
 static bool may_end(const char *at, const char *end)
 {
     while (at < end && *at && strchr(" \t\r\n", *at))
@@ -164,7 +164,7 @@ numbers_result numbers_whole(const char *text, bool *negative, uint64_t *magnitu
         return NUMBERS_NOT_WHOLE;
     *negative = text[0] == '-';
     *magnitude = 0;
-    /* Zeros count when another digit follows. */
+    /* Counts zeros only when another digit follows. */
     for (const char *at = text + *negative; *at && *at != 'e' && *at != 'E'; at++) {
         if (*at == '.') {
             in_fraction = true;

@@ -24,7 +24,7 @@ typedef struct parsing {
     lks_error *error;
 } parsing;
 
-static bool wrong(const parsing *p, const json_path *at, const char *problem)
+static bool invalid(const parsing *p, const json_path *at, const char *problem)
 {
     return json_path_fail(at, p->whole, problem, p->error);
 }
@@ -46,9 +46,9 @@ static bool parse_whole(const parsing *p, const json_path *at, const json_t *jso
 
     numbers_result result = text ? numbers_whole(text, &negative, &magnitude) : NUMBERS_NOT_WHOLE;
     if (result == NUMBERS_NOT_WHOLE)
-        return wrong(p, at, "must be a whole number");
+        return invalid(p, at, "must be a whole number");
     if (result == NUMBERS_TOO_LARGE || (negative ? min >= 0 || magnitude > -(uint64_t)min : magnitude > max))
-        return wrong(p, at, "out of range");
+        return invalid(p, at, "out of range");
     *ret = negative ? -magnitude : magnitude;
     return true;
 }
@@ -69,14 +69,14 @@ static bool parse_real(const parsing *p, const json_path *at, const json_t *json
         }
     if (text && numbers_real(text, ret, &is_number))
         return true;
-    return wrong(p, at, is_number ? "out of range" : "must be a number");
+    return invalid(p, at, is_number ? "out of range" : "must be a number");
 }
 
 static bool parse_float(const parsing *p, const json_path *at, double real, float *ret)
 {
     /* A value half a step above the greatest float rounds to infinity. */
     if (isfinite(real) && fabs(real) >= (double)FLT_MAX + ldexp(1, 103))
-        return wrong(p, at, "out of range");
+        return invalid(p, at, "out of range");
     *ret = (float)real;
     return true;
 }
@@ -98,16 +98,16 @@ static bool parse_enum(const parsing *p, const json_path *at, const ProtobufCEnu
     if (name) {
         value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
         if (!value)
-            return wrong(p, at, "not a value of the enum");
+            return invalid(p, at, "not a value of the enum");
         *ret = (uint32_t)value->value;
         return true;
     }
     if (!numbers_text(json, NULL))
-        return wrong(p, at, "must be a name or a number of the enum");
+        return invalid(p, at, "must be a name or a number of the enum");
     if (!parse_whole(p, at, json, INT32_MIN, INT32_MAX, &number))
         return false;
     if (!p->limits->open_enums && !protobuf_c_enum_descriptor_get_value(type, (int)(int64_t)number))
-        return wrong(p, at, "not a value of the enum");
+        return invalid(p, at, "not a value of the enum");
     *ret = (uint32_t)number;
     return true;
 }
@@ -118,11 +118,11 @@ static bool parse_string(const parsing *p, const json_path *at, const json_t *js
     const char *text = numbers_string(json, &len);
 
     if (!text)
-        return wrong(p, at, "must be a string");
+        return invalid(p, at, "must be a string");
     if (len > p->limits->string_bytes)
-        return wrong(p, at, "string too long");
+        return invalid(p, at, "string too long");
     if (memchr(text, '\0', len))
-        return wrong(p, at, "contains a NUL");
+        return invalid(p, at, "contains a NUL");
     *ret = lks_rpc_arena_copy(p->arena, text, len);
     return *ret || no_memory(p);
 }
@@ -133,15 +133,15 @@ static bool parse_bytes(const parsing *p, const json_path *at, const json_t *jso
     const char *text = numbers_string(json, &len);
 
     if (!text)
-        return wrong(p, at, "must be a string, in base64");
+        return invalid(p, at, "must be a string, in base64");
     if (len / 4 > p->limits->bytes_bytes / 3 + 1)
-        return wrong(p, at, "too many bytes");
+        return invalid(p, at, "too many bytes");
     ret->data = lks_rpc_arena_alloc(p->arena, len / 4 * 3 + 2);
     if (!ret->data)
         return no_memory(p);
     if (!base64_decode(text, len, ret->data, &ret->len))
-        return wrong(p, at, "not base64");
-    return ret->len <= p->limits->bytes_bytes || wrong(p, at, "too many bytes");
+        return invalid(p, at, "not base64");
+    return ret->len <= p->limits->bytes_bytes || invalid(p, at, "too many bytes");
 }
 
 static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const ProtobufCMessageDescriptor *type,
@@ -181,7 +181,7 @@ static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const f
         return parse_real(p, at, json, to);
     case PROTOBUF_C_TYPE_BOOL:
         *(protobuf_c_boolean *)to = json_is_true(json);
-        return json_is_boolean(json) || wrong(p, at, "must be true or false");
+        return json_is_boolean(json) || invalid(p, at, "must be true or false");
     case PROTOBUF_C_TYPE_ENUM:
         return parse_enum(p, at, field->descriptor, json, to);
     case PROTOBUF_C_TYPE_STRING:
@@ -191,7 +191,7 @@ static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const f
     case PROTOBUF_C_TYPE_MESSAGE:
         return parse_message(p, at, depth + 1, field->descriptor, json, to);
     }
-    return wrong(p, at, "of an unknown type");
+    return invalid(p, at, "of an unknown type");
 }
 
 /* ---- fields ------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const f
 static bool count_elements(parsing *p, const json_path *at, size_t n)
 {
     if (n > p->limits->elements - p->elements)
-        return wrong(p, at, "too many elements in the whole message");
+        return invalid(p, at, "too many elements in the whole message");
     p->elements += (uint32_t)n;
     return true;
 }
@@ -210,7 +210,7 @@ static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const f
     size_t n = json_array_size(json), size = lks_rpc_field_size(field->type);
 
     if (!json_is_array(json))
-        return wrong(p, at, "must be an array");
+        return invalid(p, at, "must be an array");
     if (!count_elements(p, at, n))
         return false;
     char *elements = n > 0 ? lks_rpc_arena_alloc(p->arena, n * size) : NULL;
@@ -226,8 +226,8 @@ static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const f
     return true;
 }
 
-/* Converts the name of a member to the field `key` of a map. Whole numbers have one form, or two names could be one
- * key. */
+/* Converts the name of a member to the field `key` of a map. Whole numbers have only one form, so that two names cannot
+ * be the same key. */
 static bool parse_key(parsing *p, const json_path *at, const field_descriptor *field, const char *key, void *to)
 {
     bool is_bool = field->type == PROTOBUF_C_TYPE_BOOL, is_text = field->type == PROTOBUF_C_TYPE_STRING;
@@ -236,7 +236,7 @@ static bool parse_key(parsing *p, const json_path *at, const field_descriptor *f
     if (is_bool)
         json = strcmp(key, "true") == 0 ? json_true() : strcmp(key, "false") == 0 ? json_false() : json_null();
     else if (!is_text && !numbers_is_canonical(key))
-        return wrong(p, at, "must be a whole number in decimal digits");
+        return invalid(p, at, "must be a whole number in decimal digits");
     else
         json = json_string(key);
     if (!json)
@@ -265,9 +265,9 @@ static bool parse_map(parsing *p, const json_path *at, uint32_t depth, const fie
     size_t n = 0;
 
     if (!json_is_object(json))
-        return wrong(p, at, "must be an object");
+        return invalid(p, at, "must be an object");
     if (depth >= p->limits->depth)
-        return wrong(p, at, "nested too deep");
+        return invalid(p, at, "nested too deep");
     if (!count_elements(p, at, json_object_size(json)))
         return false;
     ProtobufCMessage **entries = lks_rpc_arena_alloc(p->arena, json_object_size(json) * sizeof *entries);
@@ -304,7 +304,7 @@ static bool parse_field(parsing *p, const json_path *at, uint32_t depth, const f
     if (field->type == PROTOBUF_C_TYPE_MESSAGE && !count_elements(p, at, 1))
         return false;
     if (field_in_oneof(field) && *(uint32_t *)field_quantifier(message, field) != 0)
-        return wrong(p, at, "another field of its oneof is set too");
+        return invalid(p, at, "another field of its oneof is set too");
     if (!parse_value(p, at, depth, field, json, field_member(message, field)))
         return false;
     mark_set(message, field);
@@ -313,7 +313,7 @@ static bool parse_field(parsing *p, const json_path *at, uint32_t depth, const f
 
 /* ---- messages -------------------------------------------------------------------- */
 
-/* null is a value of some fields; of others it says that they are not set. */
+/* Whether null is a value of the field. For other fields it means that they are not set. */
 static bool may_be_null(const field_descriptor *field)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
@@ -336,9 +336,9 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
         const field_descriptor *field = field_find(type, name);
         const json_path path = {.outer = at, .name = field ? field->name : numbers_name(name)};
         if (!field)
-            return wrong(p, &path, "unknown field");
+            return invalid(p, &path, "unknown field");
         if (met[field - type->fields])
-            return wrong(p, &path, "given twice, by two names");
+            return invalid(p, &path, "given twice, by two names");
         met[field - type->fields] = true;
         if ((!json_is_null(value) || may_be_null(field)) && !parse_field(p, &path, depth, field, value, message))
             return false;
@@ -348,12 +348,12 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
     for (unsigned i = 0; i < type->n_fields; i++) {
         const json_path path = {.outer = at, .name = type->fields[i].name};
         if (type->fields[i].label == PROTOBUF_C_LABEL_REQUIRED && !met[i])
-            return wrong(p, &path, "required and missing");
+            return invalid(p, &path, "required and missing");
     }
     return true;
 }
 
-/* ---- messages with a form of their own -------------------------------------------------- */
+/* ---- messages with a special JSON form -------------------------------------------------- */
 
 static const field_descriptor *field_number(const ProtobufCMessage *message, unsigned number)
 {
@@ -370,9 +370,9 @@ static bool parse_time(parsing *p, const json_path *at, well_known kind, json_t 
 
     if (kind == WELL_KNOWN_TIMESTAMP)
         return (text && strlen(text) == len && well_known_read_timestamp(text, seconds, nanos)) ||
-               wrong(p, at, "must be a time as \"2026-11-27T08:00:00Z\"");
+               invalid(p, at, "must be a time as \"2026-11-27T08:00:00Z\"");
     return (text && strlen(text) == len && well_known_read_duration(text, seconds, nanos)) ||
-           wrong(p, at, "must be a duration as \"1.5s\"");
+           invalid(p, at, "must be a duration as \"1.5s\"");
 }
 
 static bool parse_mask(parsing *p, const json_path *at, json_t *json, ProtobufCMessage *message)
@@ -381,7 +381,7 @@ static bool parse_mask(parsing *p, const json_path *at, json_t *json, ProtobufCM
     const char *text = numbers_string(json, &len);
 
     if (!text || strlen(text) != len)
-        return wrong(p, at, "must be a string of paths, with commas between them");
+        return invalid(p, at, "must be a string of paths, with commas between them");
     for (size_t i = 0; i < len; i++)
         n += text[i] == ',';
     if (!count_elements(p, at, n + 1))
@@ -392,11 +392,11 @@ static bool parse_mask(parsing *p, const json_path *at, json_t *json, ProtobufCM
         paths[n] = lks_rpc_arena_alloc(p->arena, 2 * path_len + 1);
         size_t read = paths[n] ? well_known_read_path(text, path_len, paths[n]) : 0;
         if (read == SIZE_MAX)
-            return wrong(p, at, "must be paths of names in lowerCamelCase");
+            return invalid(p, at, "must be paths of names in lowerCamelCase");
         if (!paths[n])
             return no_memory(p);
         if (read > p->limits->string_bytes)
-            return wrong(p, at, "string too long");
+            return invalid(p, at, "string too long");
         paths[n++][read] = '\0';
     }
     *(size_t *)field_quantifier(message, field_number(message, 1)) = n;
@@ -455,9 +455,9 @@ static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const
     well_known kind = well_known_of(type);
 
     if (kind == WELL_KNOWN_NONE && !json_is_object(json))
-        return wrong(p, at, "must be an object");
+        return invalid(p, at, "must be an object");
     if (depth > p->limits->depth)
-        return wrong(p, at, "nested too deep");
+        return invalid(p, at, "nested too deep");
     ProtobufCMessage *message = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
     if (!message)
         return no_memory(p);

@@ -79,7 +79,7 @@ static void put_colon(printing *p)
     put(p, p->options.indent ? ": " : ":");
 }
 
-/* Writes what precedes a member or an element, or, with `more` false, the end: [ a, b ] */
+/* Writes the separator before a member or an element, or, if `more` is false, before the closing bracket. */
 static void put_between(printing *p, bool more, size_t n_before)
 {
     if (more && n_before > 0)
@@ -186,7 +186,7 @@ static void put_enum(printing *p, const ProtobufCEnumDescriptor *type, int value
 
 static bool put_message(printing *p, const json_path *at, const ProtobufCMessage *message);
 
-/* A message that is not there, as an empty one. */
+/* Writes an unset message as an empty one. */
 static bool put_unset(printing *p, const json_path *at, const ProtobufCMessageDescriptor *type)
 {
     ProtobufCMessage *empty = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
@@ -288,7 +288,7 @@ static int compare_keys(const field_descriptor *key, const ProtobufCMessage *one
     return strcmp(s ? s : "", t ? t : "");
 }
 
-/* By key, then by place. */
+/* Orders entries by key, then by position. */
 static int compare_entries(const void *a, const void *b, void *key)
 {
     const ProtobufCMessage *const *one = *(const ProtobufCMessage *const *const *)a;
@@ -298,7 +298,7 @@ static int compare_entries(const void *a, const void *b, void *key)
     return order != 0 ? order : (one > other) - (one < other);
 }
 
-/* Returns which entries are not the last with their key, or NULL: out of memory. */
+/* Returns for each entry whether a later one has the same key. NULL: out of memory. */
 static const bool *replaced_entries(printing *p, const field_descriptor *key, const ProtobufCMessage *const *entries,
                                     size_t n)
 {
@@ -315,7 +315,7 @@ static const bool *replaced_entries(printing *p, const field_descriptor *key, co
     return replaced;
 }
 
-/* Of entries with one key the last counts, as for any reader of Protobuf. */
+/* Writes only the last entry of each key, as any reader of Protobuf does. */
 static bool put_map(printing *p, const json_path *at, const field_descriptor *field,
                     const ProtobufCMessage *const *entries, size_t n)
 {
@@ -378,7 +378,7 @@ static bool put_field(printing *p, const json_path *at, const ProtobufCMessage *
     return put_array(p, at, field, elements, n);
 }
 
-/* ---- messages with a form of their own -------------------------------------------------- */
+/* ---- messages with a special JSON form -------------------------------------------------- */
 
 static bool put_time(printing *p, const json_path *at, well_known kind, int64_t seconds, int32_t nanos)
 {
@@ -386,7 +386,7 @@ static bool put_time(printing *p, const json_path *at, well_known kind, int64_t 
 
     if (kind == WELL_KNOWN_TIMESTAMP ? !well_known_write_timestamp(seconds, nanos, text)
                                      : !well_known_write_duration(seconds, nanos, text))
-        return json_path_fail(at, p->whole, "out of the range of its kind", p->error);
+        return json_path_fail(at, p->whole, "out of range for its type", p->error);
     put_quoted(p, text, strlen(text));
     return true;
 }
@@ -411,7 +411,7 @@ static bool put_mask(printing *p, const json_path *at, const char *const *paths,
     return true;
 }
 
-/* The field of a Value that is set. */
+/* Writes the field of a Value that is set. */
 static bool put_any_value(printing *p, const json_path *at, const ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;

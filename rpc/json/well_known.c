@@ -59,7 +59,7 @@ static bool take(const char **at, char c)
     return true;
 }
 
-/* ".5": up to nine digits; nothing is 0. */
+/* Reads ".5" with up to nine digits; no fraction is 0. */
 static bool take_fraction(const char **at, int32_t *nanos)
 {
     int digit, n = 0;
@@ -76,7 +76,7 @@ static bool take_fraction(const char **at, int32_t *nanos)
     return true;
 }
 
-/* No digits, or 3, 6 or 9. */
+/* Writes no digits, or 3, 6 or 9. */
 static int write_fraction(int32_t nanos, char *text)
 {
     static const char zeros[] = "000";
@@ -91,7 +91,8 @@ static int write_fraction(int32_t nanos, char *text)
     return len;
 }
 
-/* Days since 1970 of a date of the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
+/* Days since 1970 of a date of the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date
+ * Algorithms"). */
 static int64_t days_of(int year, int month, int day)
 {
     int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400, of_era = y - era * 400;
@@ -144,7 +145,7 @@ bool well_known_write_timestamp(int64_t seconds, int32_t nanos, char text[WELL_K
         return false;
     int64_t from = seconds - SECONDS_MIN; /* of year 1 */
     int64_t days = from / DAY_S, left = from % DAY_S;
-    int year = (int)(1 + days / 366), month = 1; /* not later than the year that is looked for */
+    int year = (int)(1 + days / 366), month = 1; /* not later than the wanted year */
     int64_t day = days + days_of(1, 1, 1);
 
     while (year < 9999 && days_of(year + 1, 1, 1) <= day)

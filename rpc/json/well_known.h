@@ -1,4 +1,4 @@
-/* The messages of google.protobuf that have a JSON form of their own, and the texts of those that are one text. Pure;
+/* The messages of google.protobuf with a special JSON form, and the texts of those whose form is a string. Pure;
  * thread-safe. Source: https://protobuf.dev/programming-guides/json/ */
 #ifndef RPC_JSON_WELL_KNOWN_H
 #define RPC_JSON_WELL_KNOWN_H
@@ -28,14 +28,14 @@ bool well_known_is_null(const ProtobufCEnumDescriptor *type);
 
 enum { WELL_KNOWN_TEXT_BYTES = 40 };
 
-/* "2026-11-27T08:00:00.5Z", years 1 to 9999; "-1.5s", up to 10,000 years. False: out of range, or badly written. */
+/* "2026-11-27T08:00:00.5Z", years 1 to 9999; "-1.5s", up to 10,000 years. False: out of range, or malformed. */
 bool well_known_write_timestamp(int64_t seconds, int32_t nanos, char text[WELL_KNOWN_TEXT_BYTES]);
 bool well_known_read_timestamp(const char *text, int64_t *seconds, int32_t *nanos);
 bool well_known_write_duration(int64_t seconds, int32_t nanos, char text[WELL_KNOWN_TEXT_BYTES]);
 bool well_known_read_duration(const char *text, int64_t *seconds, int32_t *nanos);
 
-/* A path of a FieldMask, "lines.unit_price", as "lines.unitPrice", and back, in at most len bytes and twice as many. Returns the
- * length; SIZE_MAX: it cannot be written so that it can be read again. */
+/* A path of a FieldMask, "lines.unit_price", as "lines.unitPrice", and back, Reading writes at most twice len bytes,
+ * writing at most len. Returns the length; SIZE_MAX: it has no form that can be read back. */
 size_t well_known_write_path(const char *path, char *out);
 size_t well_known_read_path(const char *text, size_t len, char *out);
 

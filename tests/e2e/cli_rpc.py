@@ -188,7 +188,7 @@ class WordsAndFlags(Case):
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
         self.assertEqual(methods, 47)
         text = self.out("lock", "acquire", "--help")
-        self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
+        self.assertIn("Takes all targets or none. A repeat with the same token gets the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")
         self.assertIn("--line SKU=QUANTITY (several times)", self.out("stock", "deduct", "--help"))
         self.assertIn("--kind snowflake|uuid-v7|sequence", self.out("id", "next", "-h"))
@@ -337,10 +337,10 @@ class WordsAndFlags(Case):
         self.err("lock", "ls", "--config", f"{self.server.dir}/other", code=UNAVAILABLE)
         self.err("lock", "ls", env={"LOCKSTOCK_CONFIG": f"{self.server.dir}/other"}, code=UNAVAILABLE)
         self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
-        for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
-                           ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
+        for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: must be `key = value`"),
+                           ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: sections are not supported in this file"),
                            ("namespace = a\nnamespace = b\n", "wrong:2: namespace: given more than once, first in line 1"),
-                           ("namespace = a,\n  b\n", "wrong:2: is not `key = value`"),
+                           ("namespace = a,\n  b\n", "wrong:2: must be `key = value`"),
                            ("\nnamespace = a\0b\n", "wrong:2: contains a NUL")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)

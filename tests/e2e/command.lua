@@ -100,7 +100,7 @@ function case.bad_addresses_come_first()
     {"127.0.0.1:0", 2, "must begin with tcp://"}, {"tpc://127.0.0.1:0", 2, "must begin with tcp://"},
     {"tcp://127.0.0.1", 2, "must be host:port"}, {"nng+ws://127.0.0.1/path", 2, "must be host:port"},
     {"unix://x", 2, "absolute path"}, {"tls://127.0.0.1:0", 78, "needs --tls-certificate"},
-    {"tcp://0.0.0.0:0", 78, "an address that other machines can reach"}, {"unix://" .. file, 78, "no socket"},
+    {"tcp://0.0.0.0:0", 78, "an address that other machines can reach"}, {"unix://" .. file, 78, "not a socket"},
     {s:url(), 1, "address already in use"}} do
     ends(LISTEN .. "--listen " .. row[1] .. store, row[2], {row[3]})
     eq(os.execute("test -e " .. dir .. "/data"), nil)

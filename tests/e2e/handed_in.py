@@ -75,7 +75,7 @@ with tempfile.TemporaryDirectory() as dir:
 
     # Beyond this machine as any other address; a mistake is told.
     for sockets, url, why in (([listening("0.0.0.0")], "tcp+fd://calls", "an address that other machines can reach needs TLS"),
-                              ([served], "tcp+fd://cals", "no descriptor of this name was handed in")):
+                              ([served], "tcp+fd://cals", "no descriptor with this name was handed in")):
         server = start(dir + "/data", sockets, "calls", "--listen", url)
         try:
             said = server.communicate(timeout=60)[1]

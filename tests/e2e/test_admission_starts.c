@@ -81,7 +81,7 @@ TEST(settings_that_would_do_nothing_are_refused)
     assert_refused("ws://127.0.0.1:0", "--allow-origin=null", "must be scheme://host");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=https://*.shop.example", "must be scheme://host");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=https://shop.example/", "must be scheme://host");
-    assert_refused("ws://127.0.0.1:0/a?b", "", "the path must be /");
+    assert_refused("ws://127.0.0.1:0/a?b", "", "the path must begin with /");
     assert_refused("tcp://127.0.0.1:0", "--tls-certificate server", "need each other");
     assert_refused("tcp://127.0.0.1:0", "--tls-key server.key", "need each other");
     assert_refused("tls://127.0.0.1:0", "--tls-certificate nowhere --tls-key server.key",

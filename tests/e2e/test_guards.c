@@ -104,9 +104,11 @@ TEST(what_a_guard_needs_must_be_in_the_request)
     char names[17][8], *many[17], *long_one[] = {long_name}, *empty[] = {x, none};
     buy_request request = order(o1, NULL, 0);
 
-    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: is a key of the guard and must be set");
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT,
+                   "items: must be set, because it is a key of the guard");
     request = order(o1, empty, 2);
-    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: is a key of the guard and must be set");
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT,
+                   "items: must be set, because it is a key of the guard");
     memset(long_name, 'x', sizeof long_name - 1);
     request = order(o1, long_one, 1);
     expect_bought(&guarded_lock, &request);
@@ -115,13 +117,13 @@ TEST(what_a_guard_needs_must_be_in_the_request)
     snprintf(longer, sizeof longer, "%.124s", long_name);
     long_one[0] = longer;
     expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT,
-                   "items: the key of the guard has more than 128 bytes with it");
+                   "items: too long; the key of the guard may have at most 128 bytes");
     for (size_t i = 0; i < 17; i++) {
         snprintf(names[i], sizeof names[i], "%zu", i);
         many[i] = names[i];
     }
     request = order(o1, many, 17);
-    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: more than 16 locks for one call");
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: gives more than 16 locks for one call");
     assert_int_equal(n_effects(NULL), 1);
 }
 
@@ -209,8 +211,7 @@ TEST(another_request_with_the_same_key_is_refused)
     lks_error error;
 
     expect_bought(&guarded_coded, &first);
-    expect_refused(&guarded_coded, &other, LKS_ALREADY_EXISTS,
-                   "order_id: was used for another request; only with key_alone the key alone counts");
+    expect_refused(&guarded_coded, &other, LKS_ALREADY_EXISTS, "order_id: was already used for a different request");
     /* Where the key alone counts it is a repeat. */
     expect_bought(&guarded_alone, &first);
     buy_response *response = buy(&guarded_alone, &other, &error);
@@ -241,8 +242,7 @@ TEST(a_map_in_another_order_is_the_same_request)
     expect_bought(&guarded_once, &second);
     assert_int_equal(n_effects(NULL), 1);
     b.value = 3;
-    expect_refused(&guarded_once, &second, LKS_ALREADY_EXISTS,
-                   "order_id: was used for another request; only with key_alone the key alone counts");
+    expect_refused(&guarded_once, &second, LKS_ALREADY_EXISTS, "order_id: was already used for a different request");
 }
 
 /* promise GD8: a response too long to be stored is the same error for all */
@@ -256,7 +256,7 @@ TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
     for (int i = 0; i < 2; i++) {
         assert_null(buy(&guarded_once, &request, &error));
         expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES,
-                     "the response is longer than can be stored for a repeat, which is 262144 bytes");
+                     "the response is longer than the 262144 bytes that can be stored for a repeated call");
     }
     assert_int_equal(n_effects(NULL), 1);
     request = order(o2, NULL, 0);
@@ -315,9 +315,9 @@ TEST(a_refusal_is_told_by_a_code)
 
     lks_call *s = start_and_hold(&guarded_coded, &first);
     assert_null(buy(&guarded_coded, &first, &error));
-    expect_error(
-        &error, LKS_ABORTED, LKS_APPLIED_NO,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     assert_in_range(error.retry_after_ms, 1, 30000);
     expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
     use_up_limit(&guarded_coded);
@@ -423,15 +423,14 @@ TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
     static char buyer[] = "b";
 
     lks_call *s = start_and_hold(&guarded_told, &first);
-    expect_doubt(
-        &first, LKS_ABORTED,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_doubt(&first, LKS_ABORTED,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     expect_doubt(&second, LKS_ABORTED, "the lock on items is held by others");
     use_up_limit(&guarded_told);
     expect_doubt(&second, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
     other.buyer_id = buyer;
-    expect_doubt(&other, LKS_ALREADY_EXISTS,
-                 "order_id: was used for another request; only with key_alone the key alone counts");
+    expect_doubt(&other, LKS_ALREADY_EXISTS, "order_id: was already used for a different request");
     let_end(s);
 }
 
@@ -450,9 +449,9 @@ TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
     assert_int_equal(lks_channel_open(shop_url, &(lks_channel_options){.timeout_ms = LIMIT_MS}, &way, NULL), LKS_OK);
     assert_int_equal(lks_call_start(way, &method, &request.base, NULL, NULL, NULL, NULL, &call, NULL), LKS_OK);
     assert_null(ended(call, &error));
-    expect_error(
-        &error, LKS_ABORTED, LKS_APPLIED_MAYBE,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_MAYBE,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     lks_call_free(call);
     lks_channel_close(way);
 }

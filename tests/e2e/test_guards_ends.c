@@ -208,7 +208,8 @@ TEST(a_call_whose_locks_were_lost_before_a_thread_was_free_does_not_run)
     open_gate();
     for (int i = 0; i < THREADS; i++)
         expect_ended(busy[i]);
-    expect_end(waits, LKS_UNAVAILABLE, LKS_APPLIED_NO, "what its guards held was lost before the call ran");
+    expect_end(waits, LKS_UNAVAILABLE, LKS_APPLIED_NO,
+               "the lock or attempt of its guards was lost before the call ran");
     kill(server_fixture_pid(server), SIGCONT);
     assert_int_equal(n_effects("o-2"), 0);
 }
@@ -424,7 +425,7 @@ TEST(a_host_without_a_channel_takes_no_service_with_a_guard)
     assert_int_equal(lks_host_open(NULL, &other, &error), LKS_OK);
     lks_host_add(other, &service, &error);
     expect_error(&error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                 "/lockstock.test.GuardedShop/Buy: has a guard, and the host no channel to ask (options.guards)");
+                 "/lockstock.test.GuardedShop/Buy: has a guard, but options.guards is NULL");
     lks_host_close(other, 0);
 }
 

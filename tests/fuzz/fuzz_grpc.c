@@ -12,6 +12,7 @@
 #include "h2_output.h"
 #include "lockstock/v1/idempotency.lks.h"
 #include "support/fake_sink.h"
+#include "net/grpc/grpc.h"
 #include "net/grpc/grpc_call.h"
 
 enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000, GATHERED_MAX = 65536 };

@@ -47,7 +47,7 @@ for file in "$here"/errors/*.txtpb; do
   expect "$file" 1
 done
 
-printf '// error: --lockstock_opt: "clients" is none of types, client, server\n' >"$work/parameter"
+printf '// error: --lockstock_opt: "clients" must be types, client or server\n' >"$work/parameter"
 run "$work/parameter" "--lockstock_out=types,clients:$out" "$here/errors/clash_other.proto"
 
 if printf 'no request' | "$generator" >/dev/null 2>"$given"; then

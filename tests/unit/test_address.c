@@ -100,7 +100,7 @@ TEST(a_file_is_left_alone)
     char text[16] = "", target[210];
     struct stat found;
     write_file("precious");
-    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_refused(LKS_FAILED_PRECONDITION, "not a socket");
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     assert_non_null(fgets(text, sizeof text, file));
@@ -110,7 +110,7 @@ TEST(a_file_is_left_alone)
     snprintf(target, sizeof target, "%s.target", path);
     assert_int_equal(rename(path, target), 0);
     assert_int_equal(symlink(target, path), 0);
-    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_refused(LKS_FAILED_PRECONDITION, "not a socket");
     assert_int_equal(lstat(path, &found), 0);
     assert_int_equal(access(target, F_OK), 0);
 
@@ -122,12 +122,12 @@ TEST(a_file_is_left_alone)
     snprintf(path, sizeof path, "%s/s", dir);
     snprintf(target, sizeof target, "%s/other", dir);
     assert_int_equal(symlink(target, path), 0);
-    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_refused(LKS_FAILED_PRECONDITION, "not a socket");
     assert_int_equal(lstat(path, &found), 0);
 
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_refused(LKS_FAILED_PRECONDITION, "not a socket");
     assert_int_equal(access(path, F_OK), 0);
 }
 
@@ -156,7 +156,7 @@ TEST(another_users_socket_stays)
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(chown(dir, OTHER_UID, OTHER_UID), 0);
-    assert_refused(LKS_FAILED_PRECONDITION, "its directory belongs to another user");
+    assert_refused(LKS_FAILED_PRECONDITION, "belongs to another user, who could replace");
     assert_int_equal(chown(dir, geteuid(), getegid()), 0);
 }
 
@@ -179,7 +179,7 @@ TEST(what_is_no_path_is_refused)
         assert_refused(LKS_INVALID_ARGUMENT, "absolute path");
     }
     snprintf(path, sizeof path, "%s/no/s", dir);
-    assert_refused(LKS_INVALID_ARGUMENT, "its directory");
+    assert_refused(LKS_INVALID_ARGUMENT, "/no: No such file");
     size_t len = (size_t)snprintf(path, sizeof path, "%s/", dir);
     memset(path + len, 's', sizeof path - len);
     path[sizeof name.sun_path] = '\0';

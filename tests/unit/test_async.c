@@ -430,7 +430,7 @@ TEST(a_hold_of_several_names_is_acquired_and_released)
     s.channel = channel;
     assert_int_equal(lks_hold_acquire(channel, &options, held, &s, (lks_hold **)&s.object, &error),
                      LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.group: several names need one");
+    assert_string_equal(error.message, "options.group: must be given with several names");
     options.n_names = 0;
     assert_int_equal(lks_hold_acquire(channel, &options, held, &s, (lks_hold **)&s.object, &error),
                      LKS_INVALID_ARGUMENT);

@@ -205,7 +205,7 @@ static void expect_unreachable(const char *scheme, const char *host_speaks, cons
 /* promise GC16: a server that does not speak HTTP/2, or over TLS does not choose h2, gets no call */
 TEST_WITH(a_server_that_does_not_speak_http2, NULL, tear_down)
 {
-    expect_unreachable("grpc", "tcp", "spoke no HTTP/2");
+    expect_unreachable("grpc", "tcp", "did not speak HTTP/2");
 }
 
 TEST_WITH(a_server_that_does_not_choose_h2, NULL, tear_down)

@@ -337,7 +337,7 @@ TEST(messages_of_answers)
     expect(LKS_RESOURCE_EXHAUSTED, "too long", NULL);
     told.body = gzip;
     told.len = sizeof gzip - 1;
-    expect(LKS_INTERNAL, "without grpc-encoding", NULL);
+    expect(LKS_INTERNAL, "grpc-encoding does not say how", NULL);
     told.head[4] = "grpc-encoding";
     told.head[5] = "gzip";
     run_ok(&server_plain, "a");

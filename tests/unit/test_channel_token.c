@@ -199,7 +199,7 @@ TEST_WITH(two_sources_are_refused, NULL, NULL)
     lks_error error;
 
     assert_int_equal(lks_channel_open("tcp://127.0.0.1:1", &both, &none, &error), LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.get_token: there is a token, too");
+    assert_string_equal(error.message, "options.get_token: must be NULL if options.token is set");
 }
 
 TEST_MAIN(.setup = fill, .teardown = stop)

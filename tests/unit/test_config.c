@@ -192,8 +192,8 @@ TEST(an_error_in_a_file_names_its_line)
     } cases[] = {
         CASE("in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"),
         CASE("; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"),
-        CASE("[section]\nin-flight = 1\n", ":1: this file has no sections"),
-        CASE("in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"),
+        CASE("[section]\nin-flight = 1\n", ":1: sections are not supported in this file"),
+        CASE("in-flight = 1\n\nwhat is this\n", ":3: must be `key = value`"),
         CASE("fsync = always\nin-flight = 1\nfsync = everysec\n", ":3: fsync: given more than once, first in line 1"),
         CASE("in-flight = 7\nin-flight = 7\n", ":2: in-flight: given more than once, first in line 1"),
         CASE("in-flight = 1\0 1\n", ":1: contains a NUL"),

@@ -177,12 +177,13 @@ TEST(requests_that_are_refused)
     static const char too_long[] = {0, 0, 4, 0, 1};
     h2_peer *p = start();
     expect_refused(h2_peer_call(p, PATH, wrong_timeout, EMPTY, 5, false), "3", "grpc-timeout: not a timeout");
-    expect_refused(h2_peer_call(p, PATH, NULL, "", 0, false), "12", "a unary call has one message");
-    expect_refused(h2_peer_call(p, PATH, NULL, EMPTY EMPTY, 10, false), "12", "a unary call has one message");
-    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0\0\5ab", 7, false), "13", "the last message is not whole");
-    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0", 3, false), "13", "the last message is not whole");
+    expect_refused(h2_peer_call(p, PATH, NULL, "", 0, false), "12", "a unary call must have exactly one message");
+    expect_refused(h2_peer_call(p, PATH, NULL, EMPTY EMPTY, 10, false), "12",
+                   "a unary call must have exactly one message");
+    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0\0\5ab", 7, false), "13", "the last message is incomplete");
+    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0", 3, false), "13", "the last message is incomplete");
     expect_refused(h2_peer_call(p, PATH, NULL, "\1\0\0\0\0", 5, false), "13",
-                   "a compressed message without grpc-encoding");
+                   "the message is compressed, but grpc-encoding does not say how");
     /* Known before the client has sent all: it is told to stop, after the answer. */
     expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8", "the message is too long");
     expect_refused(h2_peer_call(p, "/test.v1.Test/Other", NULL, "", 0, true), "12",

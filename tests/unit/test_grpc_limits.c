@@ -158,7 +158,7 @@ TEST(requests_and_headers_are_let_go)
 
 static void expect_deadline(size_t call)
 {
-    expect_refused(call, "4", "the deadline was over before the request was whole");
+    expect_refused(call, "4", "the deadline passed before the request was complete");
 }
 
 /* promise G12 */

@@ -80,7 +80,7 @@ TEST(each_kind_of_value_has_a_text)
     request.choice_case = LOCKSTOCK__TEST__BUY_REQUEST__CHOICE_SMALL;
     request.small = 1;
     expect_key(&request, PATHS("small"), "", "1");
-    expect_refusal(&request, PATHS("word"), "word: is a key of the guard and must be set");
+    expect_refusal(&request, PATHS("word"), "word: must be set, because it is a key of the guard");
 }
 
 TEST(a_path_leads_through_messages_and_maps)
@@ -89,8 +89,8 @@ TEST(a_path_leads_through_messages_and_maps)
     quantity one = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT, *quantities[] = {&one};
     buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
 
-    expect_refusal(&request, PATHS("place.street"), "place.street: is a key of the guard and must be set");
-    expect_refusal(&request, PATHS("places.street"), "places.street: is a key of the guard and must be set");
+    expect_refusal(&request, PATHS("place.street"), "place.street: must be set, because it is a key of the guard");
+    expect_refusal(&request, PATHS("places.street"), "places.street: must be set, because it is a key of the guard");
     here.street = a;
     one.key = b;
     one.value = 3;
@@ -100,7 +100,7 @@ TEST(a_path_leads_through_messages_and_maps)
     request.quantities = quantities;
     request.n_quantities = 1;
     expect_key(&request, PATHS("place.street"), "", "a");
-    expect_refusal(&request, PATHS("places.street"), "places.street: is a key of the guard and must be set");
+    expect_refusal(&request, PATHS("places.street"), "places.street: must be set, because it is a key of the guard");
     there.street = colons;
     expect_key(&request, PATHS("places.street"), "", "a:50%25%3Ab");
     expect_key(&request, PATHS("quantities.key", "quantities.value"), "", "b::3");
@@ -138,7 +138,7 @@ TEST(a_field_that_is_absent_is_not_set_although_it_has_a_default)
 
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         assert_int_equal(guard_key(&request.base, PATHS(paths[i]), "", BYTES_MAX, &text, &error), LKS_INVALID_ARGUMENT);
-        assert_non_null(strstr(error.message, "is a key of the guard and must be set"));
+        assert_non_null(strstr(error.message, "must be set, because it is a key of the guard"));
     }
     request.id = id;
     request.has_number = request.has_wait_ms = true;
@@ -159,23 +159,23 @@ TEST(what_is_not_set_or_too_long_is_refused_by_its_path)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char message[64];
 
-        snprintf(message, sizeof message, "%s: is a key of the guard and must be set", numbers[i]);
+        snprintf(message, sizeof message, "%s: must be set, because it is a key of the guard", numbers[i]);
         expect_refusal(&request, PATHS(numbers[i]), message);
     }
     request.items = items;
     request.n_items = 2;
-    expect_refusal(&request, PATHS("items"), "items: is a key of the guard and must be set");
+    expect_refusal(&request, PATHS("items"), "items: must be set, because it is a key of the guard");
     memset(text, 'x', BYTES_MAX);
     request.order_id = text;
     expect_key(&request, PATHS("order_id"), "", text);
     text[BYTES_MAX] = 'x';
-    expect_refusal(&request, PATHS("order_id"), "order_id: the key of the guard has more than 32 bytes with it");
+    expect_refusal(&request, PATHS("order_id"), "order_id: too long; the key of the guard may have at most 32 bytes");
     text[BYTES_MAX - 2] = '\0';
     request.buyer_id = a;
     expect_key(&request, PATHS("order_id", "buyer_id"), "", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx:a");
     text[0] = '%';
     expect_refusal(&request, PATHS("order_id", "buyer_id"),
-                   "buyer_id: the key of the guard has more than 32 bytes with it");
+                   "buyer_id: too long; the key of the guard may have at most 32 bytes");
 }
 
 TEST(names_are_in_order_and_each_once)

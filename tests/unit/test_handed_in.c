@@ -154,7 +154,7 @@ TEST(a_descriptor_is_served_and_stays_the_callers)
     expect_served(served);
     assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     snprintf(url, sizeof url, "tcp+fd://%d", fd);
-    expect_refused(url, LKS_ALREADY_EXISTS, "the descriptor is listened on already");
+    expect_refused(url, LKS_ALREADY_EXISTS, "a listener already has this socket");
     lks_host_close(here.host, 0);
     here.host = NULL;
     assert_int_equal(listen(fd, 8), 0);
@@ -193,11 +193,11 @@ TEST(what_does_not_listen_is_refused)
 
     close(closed);
     expect_refused_fd(closed, "no such descriptor is open");
-    expect_refused_fd(open("/dev/null", O_RDONLY), "the descriptor is no socket");
-    expect_refused_fd(tcp_socket(false), "the descriptor is a socket that does not listen");
-    expect_refused_fd(socket(AF_INET, SOCK_DGRAM, 0), "the descriptor is no stream socket of TCP or unix");
+    expect_refused_fd(open("/dev/null", O_RDONLY), "the descriptor is not a socket");
+    expect_refused_fd(tcp_socket(false), "the descriptor is a socket that is not listening");
+    expect_refused_fd(socket(AF_INET, SOCK_DGRAM, 0), "the descriptor is not a TCP or unix stream socket");
     expect_refused("tcp+fd://shop", LKS_FAILED_PRECONDITION,
-                   "no descriptor of this name was handed in (LISTEN_FDNAMES, LISTEN_PID)");
+                   "no descriptor with this name was handed in (LISTEN_FDNAMES, LISTEN_PID)");
     expect_refused("tcp+fd://", LKS_INVALID_ARGUMENT,
                    "must be the number of a descriptor, or a name of LISTEN_FDNAMES");
     expect_refused("tcp+fd://3:4", LKS_INVALID_ARGUMENT,

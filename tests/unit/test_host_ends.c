@@ -147,12 +147,13 @@ static void expect_ok(lks_call *call)
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
-/* promise CH23: at its deadline a call is answered for and its handler is told; it counts until its handler has ended */
+/* promise CH23: at its deadline a call is answered for and its handler is told; it counts until its handler has
+ * ended */
 TEST(a_deferred_call_is_answered_for_when_the_host_s_time_is_over)
 {
     open_host((lks_host_options){.timeout_ms = 100, .in_flight_max = 1}, NULL, 0);
     expect_end(start(&shop_look_method, PATIENCE_MS), LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
-               "the server ends a call after 100 ms");
+               "the call took longer than the server's limit of 100 ms");
     await_counter(&kept.n_cancelled, 1);
     assert_true(lks_host_is_cancelled(kept.contexts[0]));
     expect_end(start(&shop_buy_method, PATIENCE_MS), LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
@@ -194,7 +195,8 @@ TEST(many_deferred_calls_end_at_their_deadline_over_each_wire)
         for (size_t i = 0; i < N; i++)
             calls[i] = start(&shop_look_method, PATIENCE_MS);
         for (size_t i = 0; i < N; i++)
-            expect_end(calls[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the server ends a call after 2000 ms");
+            expect_end(calls[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
+                       "the call took longer than the server's limit of 2000 ms");
         await_counter(&kept.n_cancelled, kept.n);
         for (size_t i = 0; i < kept.n; i++)
             assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
@@ -268,9 +270,11 @@ TEST(there_are_no_more_threads_than_allowed)
     lks_call *first = start(&shop_block_method, PATIENCE_MS), *second = start(&shop_block_method, PATIENCE_MS);
     shop_await(2);
     expect_end(start(&shop_buy_method, PATIENCE_MS), LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
-               "the server ends a call after 300 ms");
-    expect_end(first, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "the server ends a call after 300 ms");
-    expect_end(second, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "the server ends a call after 300 ms");
+               "the call took longer than the server's limit of 300 ms");
+    expect_end(first, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE,
+               "the call took longer than the server's limit of 300 ms");
+    expect_end(second, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE,
+               "the call took longer than the server's limit of 300 ms");
     assert_int_equal(the_shop.bought, 0);
 }
 
@@ -283,20 +287,21 @@ TEST(a_method_has_a_limit_of_its_own)
     lks_call *first = start(&shop_block_method, PATIENCE_MS);
     shop_await(1);
     expect_end(start(&shop_block_method, PATIENCE_MS), LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-               "method: 1 calls of /lockstock.test.Shop/Block are under way, no more run at once");
+               "method: the limit of 1 calls of /lockstock.test.Shop/Block is reached");
     expect_ok(start(&shop_buy_method, PATIENCE_MS));
     shop_open();
     expect_ok(first);
     expect_ok(start(&shop_block_method, PATIENCE_MS));
     assert_int_equal(lks_host_limit(host, shop_block_method.path, 2, &error), LKS_FAILED_PRECONDITION);
-    assert_string_equal(error.message, "the host listens already");
+    assert_string_equal(error.message, "the host already listens");
     assert_int_equal(lks_host_set_health(host, "no.Service", false, &error), LKS_NOT_FOUND);
     assert_string_equal(error.message, "service: no.Service is not served here");
 }
 
 /* ---- the end of a host --------------------------------------------------------------------------- */
 
-/* promise CH27: a host ends whatever its handlers do: it tells them, answers for them, and lets them go on without it */
+/* promise CH27: a host ends whatever its handlers do: it tells them, answers for them, and lets them go on without
+ * it */
 TEST(a_host_ends_although_its_handlers_do_not)
 {
     open_host((lks_host_options){.threads = 2}, NULL, 0);

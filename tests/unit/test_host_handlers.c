@@ -139,7 +139,8 @@ static bool has(item_of *of, const lks_call *call, size_t i, const char *key, co
     return of(call, i, &item) && strcmp(item.key, key) == 0 && item.len == len && memcmp(item.value, value, len) == 0;
 }
 
-/* promise CH35: what a handler adds to its answer arrives over SP and gRPC: headers, trailers, details and a long text of an error */
+/* promise CH35: what a handler adds to its answer arrives over SP and gRPC: headers, trailers, details and a long text
+ * of an error */
 TEST(a_handler_adds_to_its_answer)
 {
     static const char *const urls[] = {"tcp://127.0.0.1:0", "grpc://127.0.0.1:0"};
@@ -385,7 +386,7 @@ TEST(a_callback_that_takes_too_long)
               (lks_channel_options){.token = "good", .no_retry = true, .timeout_ms = 30000});
     pthread_mutex_lock(&here.lock);
     assert_int_equal(call(&error), LKS_DEADLINE_EXCEEDED);
-    assert_string_equal(error.message, "the server ends a call after 100 ms");
+    assert_string_equal(error.message, "the call took longer than the server's limit of 100 ms");
     pthread_mutex_unlock(&here.lock);
     assert_int_equal(lks_host_close(here.host, 1000), LKS_OK);
     here.host = NULL;

@@ -312,9 +312,9 @@ TEST(interceptors_that_make_no_sense_are_refused)
         lks_host_options options;
         const char *message;
     } cases[] = {
-        {{.n_interceptors = 1}, "interceptors: must not be NULL, n_interceptors is not 0"},
-        {{.interceptors = none, .n_interceptors = 2}, "interceptors: one has neither before nor after"},
-        {{.interceptors = none, .n_interceptors = 33}, "n_interceptors: at most 32"},
+        {{.n_interceptors = 1}, "interceptors: must not be NULL if n_interceptors is not 0"},
+        {{.interceptors = none, .n_interceptors = 2}, "interceptors: each must have `before` or `after`"},
+        {{.interceptors = none, .n_interceptors = 33}, "n_interceptors: must be at most 32"},
     };
     static const lks_channel_interceptor nothing = {.arg = "c"};
     lks_host *refused;
@@ -325,7 +325,7 @@ TEST(interceptors_that_make_no_sense_are_refused)
                                       &(lks_channel_options){.interceptors = &nothing, .n_interceptors = 1},
                                       &none_opened, &error),
                      LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.interceptors: one has neither before nor after");
+    assert_string_equal(error.message, "options.interceptors: each must have `before` or `after`");
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(lks_host_open(&cases[i].options, &refused, &error), LKS_INVALID_ARGUMENT);

@@ -167,7 +167,7 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
     await_flag(&first.heard);
 
     enter();
-    loop_look_for(&loop, &second.source, POLLIN);
+    loop_set_events(&loop, &second.source, POLLIN);
     loop_leave(&loop, false);
     speak(&second);
     await_flag(&second.heard);

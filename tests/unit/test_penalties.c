@@ -35,7 +35,7 @@ static void throw_out(place_origin from, size_t times, uint64_t now_ms)
 
 static void leave(place_origin from)
 {
-    penalties_left(all, &from);
+    penalties_cancel_wait(all, &from);
 }
 
 /* How long a new connection waits, or REFUSED. */

@@ -1,6 +1,5 @@
-/* One asynchronous call: started by a generated `..._start`, it completes
- * exactly once, never inside its own start. The generated stubs are typed skins
- * over this header; services are called through them, not through it. */
+/* One asynchronous call. It is started by a generated `..._start` and completes exactly once, never inside its own
+ * start. The generated stubs are typed wrappers of this header; call services through them. */
 #ifndef LOCKSTOCK_CALL_H
 #define LOCKSTOCK_CALL_H
 
@@ -23,40 +22,39 @@ typedef struct lks_metadata {
 } lks_metadata;
 
 typedef struct lks_call_options {
-    uint32_t timeout_ms;          /* for everything, retries included; 0 = the channel's, and at
-                            least wait_ms + 5,000 for a request that waits */
-    bool no_retry;                /* never send it a second time */
-    bool insist;                  /* for what ends or keeps something, a Release, a Complete: any refusal that says
-                            that nothing was done, and may pass, is tried again until the deadline, also
-                            RESOURCE_EXHAUSTED; and it is taken on, up to 1,024 of its kind, when queue_max
-                            is reached, as any call of a method with the option settles is */
+    /* For everything, including retries; 0 = the channel's, and at least wait_ms + 5,000 for a request that waits. */
+    uint32_t timeout_ms;
+    bool no_retry; /* never send it a second time */
+    /* For calls that end or extend something, such as Release or Complete: every transient refusal with applied NO
+     * is retried until the deadline, also RESOURCE_EXHAUSTED. Up to 1,024 such calls are accepted beyond queue_max,
+     * as are calls of methods with the option settles. */
+    bool insist;
     const lks_metadata *metadata; /* copied; at most 64, keys of a-z, 0-9, '-', '_', '.' */
     size_t n_metadata;
-    struct lks_rpc_context *context; /* of the call whose handler makes this one: it ends at the context's deadline at
-                                        the latest, is cancelled when that call is, and sends its traceparent and
-                                        tracestate. Used only inside of the function that starts the call. NULL: none */
+    /* Of the call whose handler makes this one: this call ends at the context's deadline at the latest, is cancelled
+     * when that call is, and sends its traceparent and tracestate. Used only inside the function that starts the
+     * call. NULL: none. */
+    struct lks_rpc_context *context;
 } lks_call_options;
 
 typedef struct lks_call lks_call;
 
-/* A callback of any type, which a call only keeps. */
+/* A callback of any type, which a call only stores. */
 typedef void lks_call_function(void);
 
 /* Runs once on the channel's completion thread, with the `function` and `arg` of
- * lks_call_start: a generated stub's `done` casts `function` back to the typed
- * callback and calls it, since C may not call it as anything else. `response` is
- * NULL unless code is LKS_OK; it and `error` are valid until `done` returns. */
+ * lks_call_start: a generated stub's `done` casts `function` back to the typed callback and calls it, because C must
+ * not call it through another type. `response` is NULL unless code is LKS_OK; it and `error` are valid until `done`
+ * returns. */
 typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
                            const lks_error *error);
 
-/* Starts a call. The request is copied before this returns; an empty natural id that
- * the stub is to fill in is filled in in the copy. `done` may be NULL (use
- * lks_call_wait), `function` too. When ret is NULL the call frees itself; else *ret is
- * set before `done` can run, and is the caller's to free, at any time. options and
- * error may be NULL. On failure nothing was started and `done` never runs:
- * LKS_RESOURCE_EXHAUSTED (queue full, memory), LKS_INVALID_ARGUMENT,
- * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the
- * channel closes). Thread-safe; does not block. */
+/* Starts a call. Copies the request before it returns. If the natural id is empty and the stub must fill it in, the
+ * copy gets it. `done` (use lks_call_wait) and `function` may be NULL. If ret is NULL, the call frees itself;
+ * otherwise *ret is set before `done` can run, and the caller frees it, at any time. options and error may be NULL. On
+ * failure nothing was started and `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory),
+ * LKS_INVALID_ARGUMENT, LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the channel
+ * closes). Thread-safe; does not block. */
 lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
                               const lks_call_options *options, size_t options_bytes, lks_call_done *done,
                               lks_call_function *function, void *arg, lks_call **ret, lks_error *error);
@@ -70,11 +68,10 @@ static inline lks_code lks_call_start(lks_channel *channel, const lks_rpc_method
                                 error);
 }
 
-/* Starts, waits and takes the response: what every synchronous stub is. *ret is
- * the caller's, to be freed with lks_message_free; it is set only on LKS_OK, and ret
- * may be NULL when the response is not wanted. Fails as lks_call_start does, with what
- * became of the call, and on a completion thread with LKS_FAILED_PRECONDITION, nothing
- * sent. Thread-safe; blocks until the deadline at most. */
+/* Starts a call, waits, and takes the response; every synchronous stub does this. *ret is set only on LKS_OK; the
+ * caller frees it with lks_message_free. ret may be NULL when the response is not needed. Fails as lks_call_start does,
+ * with the error of the call, and on a completion thread with LKS_FAILED_PRECONDITION, without sending anything.
+ * Thread-safe; blocks until the deadline at most. */
 lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
                             const lks_call_options *options, size_t options_bytes, ProtobufCMessage **ret,
                             lks_error *error);
@@ -85,45 +82,41 @@ static inline lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *
     return lks_call_run_sized(channel, method, request, options, sizeof(lks_call_options), ret, error);
 }
 
-/* Blocks until the call completed and its `done` returned. Returns its code;
- * error may be NULL. On a completion thread, or in a forked child, where nothing would
- * end it: LKS_FAILED_PRECONDITION. May be called any number of times, from several
- * threads. */
+/* Blocks until the call completed and its `done` returned. Returns its code; error may be NULL.
+ * LKS_FAILED_PRECONDITION: on a completion thread or in a forked child, where the wait would not end. May be called any
+ * number of times, from several threads. */
 lks_code lks_call_wait(lks_call *call, lks_error *error);
 
-/* Whether the call completed and its `done` returned: then lks_call_wait returns at once. Thread-safe; does not block. */
+/* Whether the call completed and its `done` returned, so that lks_call_wait returns at once. Thread-safe; does not
+ * block. */
 bool lks_call_is_done(const lks_call *call);
 
 /* Blocks until the call is done, timeout_ms at most, and returns whether it is. On a completion thread, or in a forked
  * child, it does not block. May be called any number of times, from several threads. */
 bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms);
 
-/* The response of a call that completed with LKS_OK, until lks_call_free; else
- * NULL. Does not block. */
+/* The response of a call that completed with LKS_OK, valid until lks_call_free; otherwise NULL. Does not block. */
 const ProtobufCMessage *lks_call_response(const lks_call *call);
 
-/* The headers and trailers of the answer of a call that has ended (in `done` too), until lks_call_free: the i-th entry;
- * false: there are not so many. Do not block. */
+/* The i-th header or trailer of the answer of a call that has ended (also in `done`), valid until lks_call_free. False:
+ * there is no such entry. Do not block. */
 bool lks_call_header(const lks_call *call, size_t i, lks_metadata *ret);
 bool lks_call_trailer(const lks_call *call, size_t i, lks_metadata *ret);
 
-/* The same of the messages that explain the error. Key: the type's URL ("type.googleapis.com/shop.v1.Shortage"); value:
- * the serialised message. Over gRPC lockstock's own are among them (google.rpc.ErrorInfo and others). */
+/* The same for the messages that explain the error. Key: the type's URL ("type.googleapis.com/shop.v1.Shortage");
+ * value: the serialised message. Over gRPC they include lockstock's own (google.rpc.ErrorInfo and others). */
 bool lks_call_detail(const lks_call *call, size_t i, lks_metadata *ret);
 
-/* The whole text of the error of a call that has ended, of which lks_error may have the beginning only; "" of a call that
- * has not failed. Until lks_call_free. Does not block. */
+/* The whole error text of a call that has ended, which may be cut in lks_error; "" if the call has not failed. Valid
+ * until lks_call_free. Does not block. */
 const char *lks_call_text(const lks_call *call);
 
-/* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
- * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for
- * `done`. The token of a cancelled Acquire that was sent is released in the
- * background: it leaves neither a place in the queue nor a lock. In a forked child it does
- * nothing. */
+/* Ends the call now with LKS_CANCELLED unless it has already completed: applied NO if it was never sent, otherwise
+ * MAYBE. A late reply is dropped. Does not wait for `done`. The token of a cancelled Acquire that was sent is released
+ * in the background, so that it leaves neither a place in the queue nor a lock. Does nothing in a forked child. */
 void lks_call_cancel(lks_call *call);
 
-/* Gives the call up: a call under way goes on and its `done` still runs. Takes
- * NULL. */
+/* Frees the caller's reference: a call under way continues and its `done` still runs. Takes NULL. */
 void lks_call_free(lks_call *call);
 
 /* Frees a response that a synchronous stub returned. Takes NULL. */

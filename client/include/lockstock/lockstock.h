@@ -1,4 +1,4 @@
-/* The client library: everything a program that calls lockstock includes. */
+/* The client library: includes all headers that a program needs to call lockstock. */
 #ifndef LOCKSTOCK_LOCKSTOCK_H
 #define LOCKSTOCK_LOCKSTOCK_H
 

@@ -1,5 +1,4 @@
-/* A reservation of stock: reserved, then confirmed, or given back at the end of the
- * block.
+/* A reservation of stock, which is confirmed, or given back at the end of the block.
  *
  *     LKS_RESERVATION lks_reservation *reservation = NULL;
  *     if (lks_reservation_make(channel, &order, &reservation, &error) != LKS_RESERVE_OUTCOME_RESERVED)
@@ -7,12 +6,11 @@
  *     if (pay(order.order_id))
  *         lks_reservation_confirm(reservation, true, &error);
  *
- * The stock is held for hold_ms by the store itself: what a process that dies has
- * reserved comes back when that is over, even if no process is left.
+ * The store itself holds the stock for hold_ms: the reservation of a process that dies is given back after that time,
+ * even if no process is left.
  *
- * A reservation is used by one thread at a time, but for lks_reservation_is_lost. The
- * channel must be closed after its reservations were freed. In a forked child every
- * function fails, and frees nothing; the child must exec. */
+ * Only one thread at a time may use a reservation, except for lks_reservation_is_lost. Close the channel after its
+ * reservations were freed. In a forked child every function fails, and frees nothing; the child must exec. */
 #ifndef LOCKSTOCK_RESERVATION_H
 #define LOCKSTOCK_RESERVATION_H
 
@@ -35,23 +33,23 @@ typedef struct lks_reservation_line {
 } lks_reservation_line;
 
 typedef struct lks_reservation_order {
-    const char *group;    /* in which the skus are; NULL or "" = the sku of the only line */
-    const char *order_id; /* 1..128 bytes, of your own; NULL = a random one */
-    const char *buyer_id; /* where an item has a per-buyer limit; NULL = none */
+    const char *group;    /* the group of the skus; NULL or "" = the sku of the only line */
+    const char *order_id; /* 1..128 bytes, chosen by the caller; NULL = a random one */
+    const char *buyer_id; /* for items with a per-buyer limit; NULL = none */
     const lks_reservation_line *lines;
     size_t n_lines;   /* 1..64, each sku once: all or nothing */
-    uint32_t hold_ms; /* how soon it comes back after a crash: at least 10; 0 = 60,000 */
-    uint32_t keep_ms; /* for so long the hold is extended in the background, until it is confirmed,
-                          cancelled or freed; 0 = not at all */
+    uint32_t hold_ms; /* how soon the stock is given back after a crash: at least 10; 0 = 60,000 */
+    /* How long the hold is extended in the background, until it is confirmed, cancelled or freed; 0 = not at all. */
+    uint32_t keep_ms;
 } lks_reservation_order;
 
-/* Reserves. Blocks like any call. LKS_RESERVE_OUTCOME_RESERVED: *ret is set, to be freed. Any other outcome: nothing
- * is reserved and error->message says what there is; LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, error->code
- * says why. One that failed in doubt (error->applied is not NO) is cancelled in the background, and its order_id is
- * then used up. So is one that was refused after a try without an answer; that cancel is waited for, 1 s at most, and
- * error->applied is MAYBE if it takes longer. The same order_id with the same lines and buyer is the same reservation,
- * that of a process before this one too; one that is over (sold, cancelled, run out) is lost from the beginning, and a
- * confirm says which. error may be NULL. */
+/* Reserves. Blocks like any call. LKS_RESERVE_OUTCOME_RESERVED: *ret is set; the caller frees it. Any other outcome:
+ * nothing is reserved and error->message says why; LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, and
+ * error->code says why. An order that failed in doubt (error->applied is not NO) is cancelled in the background, and
+ * its order_id cannot be used again. The same happens to an order that was refused after an unanswered try; this
+ * function waits for that cancel, 1 s at most, and error->applied is MAYBE if it takes longer. The same order_id with
+ * the same lines and buyer is the same reservation, also if an earlier process made it. If that reservation is over
+ * (sold, cancelled, expired), it is lost from the beginning, and a confirm says which. error may be NULL. */
 lks_reserve_outcome lks_reservation_make_sized(lks_channel *channel, const lks_reservation_order *order,
                                                size_t order_bytes, lks_reservation **ret, lks_error *error);
 
@@ -64,37 +62,35 @@ static inline lks_reserve_outcome lks_reservation_make(lks_channel *channel, con
 /* The order's id, until it is freed. */
 const char *lks_reservation_order_id(const lks_reservation *reservation);
 
-/* Whether the order had been reserved before, and this is that one. */
+/* Whether the order had already been reserved before. */
 bool lks_reservation_is_replayed(const lks_reservation *reservation);
 
-/* True when the hold may be over: it was not extended, or a server says so. What is lost
- * may still be confirmed, with reacquire. Does not block, sends nothing. */
+/* True when the hold may be over: it was not extended, or a server reported it. A lost reservation may still be
+ * confirmed, with reacquire. Does not block, sends nothing. */
 bool lks_reservation_is_lost(const lks_reservation *reservation);
 
-/* Sells what is reserved. With `reacquire` also what had run out, if the stock is still
- * there. LKS_CONFIRM_OUTCOME_CONFIRMED: sold. Any other outcome: not sold; with EXPIRED it
- * may be tried again with reacquire. LKS_CONFIRM_OUTCOME_UNSPECIFIED (0): the call
- * failed; if in doubt (error->applied is not NO), confirm again to know: from then on
- * freeing it does not cancel it any more, since it may be paid for. Blocks. */
+/* Sells the reserved stock; with `reacquire` also after the hold has expired, if the stock is still available.
+ * LKS_CONFIRM_OUTCOME_CONFIRMED: sold. Any other outcome: not sold; after EXPIRED, try again with reacquire.
+ * LKS_CONFIRM_OUTCOME_UNSPECIFIED (0): the call failed; if in doubt (error->applied is not NO), confirm again to find
+ * out: freeing it then does not cancel it any more, because it may be sold. Blocks. */
 lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool reacquire, lks_error *error);
 
-/* Gives it back now; reason, for the order's readers, may be NULL.
- * LKS_CANCEL_OUTCOME_CANCELLED, or UNKNOWN_ORDER (nothing was left of it): nothing is
- * reserved any more. ALREADY_CONFIRMED: it is sold. LKS_CANCEL_OUTCOME_UNSPECIFIED (0):
- * the call failed. Blocks. */
+/* Gives the stock back now; reason, for readers of the order, may be NULL. LKS_CANCEL_OUTCOME_CANCELLED, or
+ * UNKNOWN_ORDER (the order does not exist any more): nothing is reserved any more. ALREADY_CONFIRMED: it is sold.
+ * LKS_CANCEL_OUTCOME_UNSPECIFIED (0): the call failed. Blocks. */
 lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const char *reason, lks_error *error);
 
-/* ---- without a thread that waits --------------------------------------------------------------------------- The
- * same with callbacks, each of which runs once, on the channel's completion thread; one that a cancel causes runs
+/* ---- without a waiting thread -------------------------------------------------------------------------------
+ * The same with callbacks. Each runs once, on the channel's completion thread; a callback that a cancel causes runs
  * inside lks_reservation_make_cancel. They must not block. Outcomes and errors are those of the functions above; error
- * is valid until the callback returns, and is LKS_CANCELLED if the channel was closed first. On failure of a function
- * that starts something nothing was started and the callback does not run: LKS_INVALID_ARGUMENT,
- * LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). One
- * operation of a reservation at a time; none of them blocks. */
+ * is valid until the callback returns, and is LKS_CANCELLED if the channel was closed first. When a function that
+ * starts an operation fails, nothing was started and the callback does not run: LKS_INVALID_ARGUMENT,
+ * LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). Only one
+ * operation of a reservation at a time. None of them blocks. */
 
 typedef void lks_reservation_made(void *arg, lks_reserve_outcome outcome, const lks_error *error);
 
-/* lks_reservation_make. *ret is set before `done` can run, and is to be freed after it, whatever the outcome. */
+/* Starts lks_reservation_make. *ret is set before `done` can run; free it afterwards, with any outcome. */
 lks_code lks_reservation_make_start_sized(lks_channel *channel, const lks_reservation_order *order, size_t order_bytes,
                                           lks_reservation_made *done, void *arg, lks_reservation **ret,
                                           lks_error *error);
@@ -106,8 +102,8 @@ static inline lks_code lks_reservation_make_start(lks_channel *channel, const lk
     return lks_reservation_make_start_sized(channel, order, sizeof(lks_reservation_order), done, arg, ret, error);
 }
 
-/* Gives up reserving: unless `done` has run or is about to, runs it now, on this thread, with UNSPECIFIED and
- * LKS_CANCELLED. What is still reserved is cancelled in the background. Thread-safe. */
+/* Cancels reserving: unless `done` has run or is about to, runs it now, on this thread, with UNSPECIFIED and
+ * LKS_CANCELLED. An order that is still reserved is cancelled in the background. Thread-safe. */
 void lks_reservation_make_cancel(lks_reservation *reservation);
 
 typedef void lks_reservation_confirmed(void *arg, lks_confirm_outcome outcome, const lks_error *error);
@@ -123,7 +119,7 @@ lks_code lks_reservation_cancel_start(lks_reservation *reservation, const char *
  * completion thread it does not wait at all. Takes NULL. */
 void lks_reservation_free(lks_reservation *reservation);
 
-/* lks_reservation_free of *reservation, and makes it NULL: the scoped form. */
+/* The scoped form: calls lks_reservation_free for *reservation and sets it to NULL. */
 void lks_reservation_cleanup(lks_reservation **reservation);
 
 #if defined(__GNUC__)

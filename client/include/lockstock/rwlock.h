@@ -1,11 +1,9 @@
-/* A read-write lock over processes and machines: many threads read, or one writes. It
- * is lks_mutex (mutex.h) with one more way to hold it: reentrant, kept by the watchdog,
- * fenced, in the one queue of its group, in which a waiting writer is not overtaken by
- * later readers. A thread that reads may read again, one that writes may write and read;
- * one that reads cannot go on to write, because two that tried would wait for each other.
+/* A read-write lock over processes and machines: many threads read, or one writes. It is an lks_mutex (mutex.h) that
+ * can also be held for reading: reentrant, renewed by the watchdog, fenced, and in the queue of its group, in which
+ * later readers do not overtake a waiting writer. A thread that reads may read again; a thread that writes may write
+ * and read again. A thread that reads cannot lock for writing, because two such threads would wait for each other.
  *
- * All functions are safe to call from all threads. What is not said here is as in
- * mutex.h. */
+ * All functions are thread-safe. Everything else is as in mutex.h. */
 #ifndef LOCKSTOCK_RWLOCK_H
 #define LOCKSTOCK_RWLOCK_H
 
@@ -31,22 +29,20 @@ static inline lks_code lks_rwlock_new(lks_channel *channel, const char *name, co
     return lks_rwlock_new_sized(channel, name, options, sizeof(lks_lock_options), ret, error);
 }
 
-/* Takes it for reading, or once more when this thread has it already, in either way.
- * As lks_mutex_lock. */
+/* Locks it for reading, or once more if this thread already holds it for reading or writing. As lks_mutex_lock. */
 lks_lock_result lks_rwlock_read(lks_rwlock *rwlock, uint32_t timeout_ms, lks_error *error);
 
-/* Takes it for writing, or once more when this thread writes already. As
- * lks_mutex_lock; LKS_LOCK_FAILED with LKS_FAILED_PRECONDITION while this thread reads. */
+/* Locks it for writing, or once more if this thread already holds it for writing. As lks_mutex_lock; LKS_LOCK_FAILED
+ * with LKS_FAILED_PRECONDITION while this thread reads. */
 lks_lock_result lks_rwlock_write(lks_rwlock *rwlock, uint32_t timeout_ms, lks_error *error);
 
-/* Undoes one read or write of this thread. As lks_mutex_unlock. */
+/* Unlocks one read or write lock of this thread. As lks_mutex_unlock. */
 lks_code lks_rwlock_unlock(lks_rwlock *rwlock, lks_error *error);
 
 /* As lks_mutex_is_lost. */
 bool lks_rwlock_is_lost(const lks_rwlock *rwlock);
 
-/* As lks_mutex_fence. Readers have fences too, but only those of writers, among
- * themselves, are in the order of their writing. */
+/* As lks_mutex_fence. Readers have fences too, but only the fences of writers are in the order of their writing. */
 uint64_t lks_rwlock_fence(const lks_rwlock *rwlock);
 
 /* As lks_mutex_free. */

@@ -7,7 +7,8 @@ import { CallError } from "./errors.js";
 const RANK = { NO: 0, MAYBE: 1, YES: 2 };
 const TEMPORARY = new Set(["RESOURCE_EXHAUSTED", "INTERNAL", "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED"]);
 const TRY_MIN_MS = 20, TRY_MAX_MS = 1500, PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 640, CONNECT_MS = 200, WHY_MS = 200;
-// grpc-js' own pause between two attempts to connect grows to two minutes. A lease must outlive a restart of the server.
+// By default the pause between two connection attempts of grpc-js grows to two minutes. A lease must outlive a restart
+// of the server.
 const CHANNEL_OPTIONS = {
   "grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 200, "grpc.keepalive_time_ms": 10000,
   "grpc.keepalive_timeout_ms": 5000, "grpc.use_local_subchannel_pool": 1, "grpc.enable_retries": 0,
@@ -60,7 +61,7 @@ function details(bytes) {
   return told;
 }
 
-/** An error of grpc-js as one of this package. Without the server's word the call may have been applied. */
+/** Converts an error of grpc-js to an error of this package. `applied` is MAYBE unless the server said otherwise. */
 function errorOf(error) {
   const trailers = error.metadata ?? new grpc.Metadata();
   const code = grpc.status[error.code] ?? "UNKNOWN";
@@ -75,7 +76,7 @@ function errorOf(error) {
 const isSet = (message, [name, ...rest]) => rest.length === 0 ? Boolean(message[name])
   : message[name].length > 0 && message[name].every((one) => isSet(one, rest));
 
-/** Makes calls to equal servers: they stay with one until it fails. */
+/** Makes calls to equal servers: uses one server until it fails. */
 function unreachable(servers, why) {
   const names = servers.map(({ address }) => address).join(", ");
   return new CallError(`no server can be reached: ${names}${why && `: ${why}`}`, { code: "UNAVAILABLE", reason: "server_unreachable" });
@@ -90,7 +91,7 @@ export class Caller {
       { ...CHANNEL_OPTIONS, ...(serverName ? { "grpc.ssl_target_name_override": serverName } : {}) }) }));
   }
 
-  /** A server that is connected, or undefined; has the others connect. */
+  /** A connected server, or undefined; makes the others connect. */
   connected() {
     for (let at = 0; at < this.servers.length; at++) {
       const index = (this.current + at) % this.servers.length;
@@ -102,7 +103,7 @@ export class Caller {
     return undefined;
   }
 
-  /** A server that is connected; undefined after `ms`. */
+  /** A connected server; undefined after `ms`. */
   async choose(ms) {
     const until = nowMs() + ms;
     for (;;) {
@@ -114,7 +115,7 @@ export class Caller {
     }
   }
 
-  /** Until a server's state is another one, at most so long. */
+  /** Waits until a server's state has changed, at most `ms`. */
   changed(ms) {
     return new Promise((done) => {
       for (const { client } of this.servers) {
@@ -124,7 +125,7 @@ export class Caller {
     });
   }
 
-  /** Why the last server is not connected; "" where that is not known. The call changes nothing; its error tells. */
+  /** Why the last server is not connected; "" when unknown. Makes a call that changes nothing, and uses its error. */
   async why() {
     const call = { path: "/grpc.health.v1.Health/Check", encode: (bytes) => bytes, decode: (bytes) => bytes };
     const error = await this.send(this.servers[this.current], call, Buffer.alloc(0), WHY_MS).catch((failure) => failure);
@@ -156,7 +157,7 @@ export class Caller {
     });
   }
 
-  /** {answer, doubt}; doubt: an earlier try may have been applied without an answer. Rejects with CallError, or the
+  /** {answer, doubt}; doubt: an earlier, unanswered try may have been applied. Rejects with CallError, or the
    * signal's reason. */
   async callTold(method, request, { timeoutMs, insist = false, signal } = {}) {
     if (method.fills && !isSet(request, method.naturalId)) request[method.naturalId[0]] = randomBytes(16).toString("hex");

@@ -36,7 +36,7 @@ for (const type of registry) {
     type.methods.map((method) => [method.localName, methodOf(type, method)]));
 }
 
-/** Throws TypeError for a name that the message does not have: it would be dropped in silence. */
+/** Throws TypeError for a name that the message does not have, which would otherwise be dropped silently. */
 function check(desc, value, path) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) throw new TypeError(`${path}: must be an object`);
   for (const [name, one] of Object.entries(value)) {

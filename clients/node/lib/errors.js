@@ -23,5 +23,5 @@ export class EnterRefused extends LockstockError {}
 export class HoldEnded extends LockstockError {}
 export class StockRefused extends LockstockError {}
 export class SoldOut extends StockRefused {}
-/** For a function under `once` to throw: the failure is its result. */
+/** Thrown by a function under `once` to make the failure its result. */
 export class GiveUp extends Error {}

@@ -1,5 +1,5 @@
-// The main thread's side of keeper_worker.js. A lease is read from memory that both share, so that it is right at once after
-// the event loop was blocked.
+// The main thread's side of keeper_worker.js. Both threads share the memory of a lease, so that it is correct
+// immediately after the event loop was blocked.
 import { Worker } from "node:worker_threads";
 import { lostAt, nowMs } from "./calls.js";
 
@@ -27,7 +27,7 @@ export class Lease {
     return `${this.what} is lost: ${this.why}`;
   }
 
-  /** It is not renewed any more. False if it was lost before. */
+  /** Ends the renewal of a lease. False if it was already lost. */
   end() {
     const held = !this.lost;
     this.ended = true;
@@ -68,7 +68,7 @@ export class Keeper {
     this.post({ insist: calls });
   }
 
-  /** Waits for the calls in the background, at most so long, and ends the thread. */
+  /** Waits for the background calls, at most `ms`, and ends the thread. */
   async close(ms) {
     if (!this.worker) return;
     let timer;

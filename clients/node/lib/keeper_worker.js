@@ -1,9 +1,10 @@
-// The thread that renews leases and gives back what nobody waits for. A main thread that is blocked loses no lock.
+// The thread that renews leases and makes calls in the background. A blocked main thread loses no lock.
 import { parentPort, workerData } from "node:worker_threads";
 import { Caller, isTemporary, lostAt, nowMs } from "./calls.js";
 import { requestOf, services } from "./contract.js";
 
-// WATCH_MS: a watch waits at a server that has hung for no longer. WATCH_AFTER_MS: who locks for a moment saves the call.
+// WATCH_MS: the longest wait of a watch, in case the server hangs. WATCH_AFTER_MS: short locks are not watched, which
+// saves calls.
 const WATCH_MS = 60000, WATCH_AFTER_MS = 200, WATCH_AGAIN_MS = 100, WATCH_FAILED_MS = 1000;
 const TICK_MS = 50, BATCH_MAX = 256, TRY_MS = 1500, PAUSE_MIN_MS = 50, PAUSE_MAX_MS = 400, INSIST_MS = 86400000;
 const caller = new Caller(workerData.target);
@@ -12,7 +13,8 @@ let chores = 0, ticking, watchAt;
 
 const RENEW = services.lock.renew, WATCH = services.lock.watchForceReleases;
 const [HELD, LOST] = [0n, 1n]; // of shared[1]; shared[0] is when the lease counts as lost
-// How each kind of lease is kept: `left` is what the answer leaves of it in ms; 0: it is lost; undefined: leave it alone.
+// How each kind of lease is renewed. `left`: the rest of the lease in ms by the answer; 0: it is lost; undefined:
+// unchanged.
 const KINDS = {
   lock: { left: (result) => (result.outcome === 1 ? Number(result.leaseMs) : 0), why: "its lease ended, or an administrator took it away" },
   attempt: { method: services.idempotency.extend, left: (answer, lease) => (answer.outcome === 1 ? lease.leaseMs : 0),
@@ -25,7 +27,7 @@ const KINDS = {
 
 function extended(lease, leftMs, sent) {
   Atomics.store(lease.shared, 0, lostAt(sent, leftMs));
-  const grid = leftMs / 12; // leases that were taken one after the other are renewed together
+  const grid = leftMs / 12; // so that leases that were taken one after the other are renewed together
   lease.due = Math.max(Math.floor((sent + leftMs / 3) / grid) * grid, sent);
   lease.pause = PAUSE_MIN_MS;
 }
@@ -58,7 +60,7 @@ async function ask(batch, method, request, take) {
   } catch (error) {
     for (const lease of batch) {
       lease.why = `it could not be renewed: ${error.message}`;
-      // Where nothing was sent, a look at the connections costs nobody anything.
+      // Nothing was sent, so trying again soon costs the server nothing.
       if (error.reason === "server_unreachable") lease.pause = PAUSE_MIN_MS;
       lease.due = nowMs() + Math.max(lease.pause, error.retryAfterMs ?? 0);
       lease.pause = Math.min(lease.pause * 2, PAUSE_MAX_MS);
@@ -67,8 +69,8 @@ async function ask(batch, method, request, take) {
   for (const lease of batch) lease.asked = false;
 }
 
-/** Makes a call that is answered when an administrator has taken a lock away. An older server, or a token that may not read,
- * refuses it for good. */
+/** Makes a call that is answered when an administrator has taken a lock away. An older server, or a token without the right to
+ * read, always refuses it. */
 async function watch(server) {
   watchAt = Infinity;
   try {
@@ -79,11 +81,11 @@ async function watch(server) {
   }
 }
 
-/** All locks are renewed after it was sent: one of them may have been taken away before the server had it. */
+/** All locks are renewed after it was sent: one of them may have been taken away before the server received it. */
 function beginWatch(at) {
   const locks = [...leases.values()].filter((lease) => lease.kind === "lock");
   const server = caller.connected();
-  if (locks.length === 0) watchAt = undefined; // the next lock begins one
+  if (locks.length === 0) watchAt = undefined; // the next lock begins a watch
   if (locks.length === 0 || !server) return;
   watch(server);
   for (const lock of locks) lock.due = Math.min(lock.due, at);
@@ -105,7 +107,7 @@ function tick() {
   if (leases.size === 0) ticking = clearInterval(ticking);
 }
 
-/** Makes calls until a server answers each; `then` of a call gives the next one the answer's fence, if its outcome is EXECUTE. */
+/** Repeats each call until a server answers it; `then` of a call is the next call, with the answer's fence if its outcome is EXECUTE. */
 async function insist(calls) {
   const until = nowMs() + INSIST_MS;
   let fence;

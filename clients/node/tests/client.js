@@ -1,4 +1,4 @@
-// What only Node has, and the scenes. LOCKSTOCKD names the server's program.
+// Cases for Node only, and the scenes. LOCKSTOCKD is the path of lockstockd.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { connect, GiveUp, LockLost, SoldOut } from "../index.js";

@@ -1,4 +1,4 @@
-// What clients/cases/run.py asks of this package.
+// The driver of this package for clients/cases/run.py.
 import { createInterface } from "node:readline";
 import { connect, GiveUp } from "../index.js";
 

@@ -1,4 +1,4 @@
-// Compiled, not run: the API as its users write it.
+// Uses of the API, compiled but not run.
 import { server } from "../testing.js";
 import { connect, LockLost, SoldOut, type Decision } from "../index.js";
 

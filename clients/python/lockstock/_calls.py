@@ -27,13 +27,13 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> float:
-    """Seconds of a clock that nobody sets. Where the system has such a clock, it also runs while the machine sleeps."""
+    """Seconds of a monotonic clock. If the system has one that also runs while the machine sleeps, uses that."""
     return time.clock_gettime(_CLOCK)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a service, and by what a repeated call of it is recognised."""
+    """A method of a service, and the field by which a repeated call is recognised."""
     path: str
     request: Any
     response: Any
@@ -69,8 +69,8 @@ def _is_set(message: Any, path: Tuple[str, ...]) -> bool:
 
 
 def error_of(error: Any) -> CallError:
-    """A grpc.RpcError as one of this package. Without the server's word the call may have been applied."""
-    trailers = {key: value for key, value in error.trailing_metadata() or ()}  # of grpc.aio it is no mapping
+    """Converts a grpc.RpcError to an error of this package. `applied` is MAYBE unless the server said otherwise."""
+    trailers = {key: value for key, value in error.trailing_metadata() or ()}  # not a mapping in grpc.aio
     code = error.code().name
     said = trailers.get("lockstock-applied")
     reason, field = "", ""
@@ -90,8 +90,8 @@ def error_of(error: Any) -> CallError:
 
 
 class Link(Protocol):
-    """Connections to the servers of a target. `choose` gives one that is connected, or None after `within` seconds.
-    `why` tells why the last server is not connected; "" where that is not known."""
+    """Connections to the servers of a target. `choose` returns a connected one, or None after `within` seconds. `why`
+    returns why the last server is not connected; "" when unknown."""
 
     async def choose(self, within: float) -> Any: ...
     async def send(self, server: Any, method: Method, request: Any, timeout: float) -> Any: ...
@@ -101,7 +101,7 @@ class Link(Protocol):
 
 
 class _Tries:
-    """What the tries of one call have in common."""
+    """The common state of the tries of one call."""
 
     def __init__(self, method: Method, request: Any, timeout: float, insist: bool) -> None:
         self.method, self.insist = method, insist
@@ -119,7 +119,7 @@ class _Tries:
         return self.deadline - now()
 
     def seconds(self) -> float:
-        """How long the next try may take: a part of what is left, where another try is possible after it."""
+        """How long the next try may take: a part of the remaining time, if another try is possible after it."""
         left = self.left()
         if not self.repeats:
             return left
@@ -154,7 +154,7 @@ def _unreachable(target: Target, why: str) -> CallError:
 
 
 class Caller:
-    """Makes calls over a link. With a link that blocks, any thread may use it."""
+    """Makes calls over a link. With a blocking link, any thread may use it."""
 
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
@@ -166,7 +166,7 @@ class Caller:
 
     async def call_told(self, method: Method, request: Any, timeout: Optional[float] = None,
                         insist: bool = False) -> Tuple[Any, bool]:
-        """The answer, and whether an earlier try may have been applied without one."""
+        """The answer, and whether an earlier, unanswered try may have been applied."""
         if self.target.pid != os.getpid():
             raise CallError("this client was connected before fork(); connect again in the child",
                             code="FAILED_PRECONDITION", reason="wrong_state")
@@ -193,10 +193,10 @@ class Caller:
 
     @staticmethod
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine over a link that blocks."""
+        """The result of a coroutine over a blocking link."""
         try:
             coroutine.send(None)
         except StopIteration as end:
             result: T = end.value
             return result
-        raise RuntimeError("a link that blocks has suspended")
+        raise RuntimeError("a blocking link has suspended")

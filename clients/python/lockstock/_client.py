@@ -56,12 +56,13 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
     def once(self, scope: str, *, key: Callable[..., object], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
              fingerprint: Optional[Callable[..., Union[str, bytes]]] = None, encode: Callable[[Any], bytes] = encode_json,
              decode: Callable[[bytes], Any] = decode_json) -> Callable[[_once.F], _once.F]:
-        """A decorator: of all calls with one key(*args) the first runs the function, and the others get what it returned.
+        """A decorator: of all calls with the same key(*args), the first runs the function, and the others get its result.
 
         lease: after how many seconds without news another caller may run it again; it is extended while the function
-        runs. retain: how long the result is kept. wait: how long to wait for an attempt that runs; then OnceInProgress.
+        runs. retain: how long the result is kept. wait: how long to wait for a running attempt; then OnceInProgress.
         fingerprint: of the arguments; another one for the same key is OnceMismatch. An exception lets the next caller run
-        it again, GiveUp does not. attempt() is the attempt that runs. The result must fit into JSON, or encode and decode."""
+        it again, GiveUp does not. attempt() returns the running attempt. The result must be representable in JSON, or by
+        encode and decode."""
         options = _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
         return lambda function: _once.wrap(self._core, options, function)
 
@@ -78,7 +79,7 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
         return self._core.caller.run(next_ids(self._core, count, kind, name))
 
     def ledger(self, group: str, *, after: str = "", wait: float = 0.0) -> Iterator[stock_pb2.LedgerEntry]:
-        """The changes of a group's stock, in order, after the entry `after`. It ends when none came for `wait` seconds.
+        """The changes of a group's stock, in order, after the entry `after`. Ends when no entry arrived for `wait` seconds.
         Raises LedgerTrimmed."""
         while True:
             page = self._core.caller.run(_stock.ledger_page(self._core, group, after, wait))
@@ -88,7 +89,7 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
             after = page.next_after
 
     def close(self, within: float = 2.0) -> None:
-        """Waits so long at most for what is given back in the background. Locks that are held end with their leases."""
+        """Waits at most `within` seconds for background calls that give something back. Held locks end with their leases."""
         self._core.keeper.close(within)
         self._link.close()
 
@@ -104,6 +105,6 @@ def connect(urls: Union[str, Sequence[str]], *, token: Token = None, namespace: 
             server_name: Optional[str] = None) -> Client:
     """A client of one server, or of several on one store: "grpc://a:7701,b:7701". It connects with the first call.
 
-    token: a bearer token, or a function that gives one and is asked for each try. timeout: of a call, in seconds, without
-    what it waits. Files are PEM, for grpcs://. Raises ValueError for a URL that it cannot use, OSError for a file."""
+    token: a bearer token, or a function that returns one and is called for each try. timeout: of a call, in seconds, without
+    its wait. Files are PEM, for grpcs://. Raises ValueError for a URL that it cannot use, OSError for a file."""
     return Client(Target(urls, token, namespace, timeout, owner, ca_file, certificate_file, key_file, server_name))

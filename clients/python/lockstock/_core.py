@@ -1,4 +1,4 @@
-"""What all operations of a client share."""
+"""The common part of all operations of a client."""
 from __future__ import annotations
 
 import os
@@ -13,15 +13,15 @@ GIVE_BACK_S = 1.0
 
 
 def default_owner() -> str:
-    """What others see of this process while it holds a lock."""
+    """The default owner of locks, which others see while this process holds a lock."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def ms(seconds: float, what: str) -> int:
-    """A duration as lockstock takes it. Raises ValueError for one that rounds to nothing."""
+    """A duration in milliseconds. Raises ValueError for one that rounds to 0."""
     value = round(seconds * 1000)
     if value < 0 or (value == 0 and seconds != 0):
-        raise ValueError(f"{what}: {seconds} s is no duration in milliseconds")
+        raise ValueError(f"{what}: must be at least one millisecond, not {seconds} s")
     return value
 
 
@@ -32,7 +32,7 @@ class Core:
     owner: str
 
     async def spend(self, method: Method, request: Any) -> None:
-        """An earlier try of a call that was refused may still be granted: its token is spent before anyone hears of it."""
+        """Releases the token of a refused call before the refusal is reported: an earlier try may still be granted."""
         try:
             await self.caller.call(method, request, GIVE_BACK_S, True)
         except BaseException:

@@ -1,4 +1,4 @@
-"""What one Enter of GuardService has taken, renewed until it is left: an attempt, charges of limits, stock and locks."""
+"""An entry of GuardService, renewed until it is left: an attempt, charges of limits, stock and locks."""
 from __future__ import annotations
 
 import secrets
@@ -18,7 +18,7 @@ PARTS = ("once", "stock", "locks")
 
 
 def _of_entry(message: Any, request: Any, **fields: Any) -> Any:
-    """A Renew or Leave of what the Enter named."""
+    """A Renew or Leave with the parts of the Enter."""
     made = message(group=request.group, token=request.token, **fields)
     for part in PARTS:
         if request.HasField(part):
@@ -43,7 +43,7 @@ class EntryLease(Lease):
 
 
 class HeldEntry:
-    """What an entry says of itself. Thread-safe."""
+    """The state of an entry. Thread-safe."""
 
     def __init__(self, core: Core, request: pb2.EnterRequest) -> None:
         self._core = core
@@ -56,7 +56,7 @@ class HeldEntry:
 
     @property
     def result(self) -> Optional[idempotency_pb2.StoredResult]:
-        """What an earlier attempt left: then nothing was taken, and there is nothing to do. Else None."""
+        """The result of an earlier attempt: then nothing was taken, and there is nothing to do. Otherwise None."""
         return self.answer.result if self.answer.outcome == pb2.ENTER_OUTCOME_REPLAY else None
 
     @property
@@ -66,12 +66,12 @@ class HeldEntry:
 
     @property
     def attempt(self) -> int:
-        """1 for the first of the key; more: an earlier attempt did not end."""
+        """1 for the key's first attempt; more: an earlier attempt did not end."""
         return int(self.answer.attempt)
 
     @property
     def lost(self) -> bool:
-        """Whether the attempt or a lock may be someone else's."""
+        """Whether another caller may have the attempt or a lock."""
         return self._lease is not None and self._lease.lost
 
     def check(self) -> None:
@@ -80,7 +80,7 @@ class HeldEntry:
             raise LockLost(self._lease.reason())
 
     def store(self, body: bytes, *, code: int = 0) -> None:
-        """The result for all who ask again; the last counts."""
+        """Sets the result for all later callers; a later call replaces it."""
         self._end = pb2.LeaveRequest(body=body, code=code)
 
     def _can_give_back(self) -> bool:
@@ -113,7 +113,7 @@ class HeldEntry:
         if not (request.HasField("once") or request.HasField("locks")):
             return
         lease = EntryLease(request, self.answer.lease_ms, sent)
-        if now() >= lease.due:  # after a long wait the lease counts from a first Renew
+        if now() >= lease.due:  # after a long wait, the lease counts from a first Renew
             sent = now()
             try:
                 renewed = await self._core.caller.call(METHODS["Renew"], lease.request, request.lease_ms / 1000, True)
@@ -152,11 +152,11 @@ class HeldEntry:
             raise OnceSuperseded(f"the entry {self._request.token}: another attempt has taken over")
         if answer.outcome == pb2.LEAVE_OUTCOME_HOLD_ENDED:
             self._give_back()
-            raise HoldEnded("the hold has ended: nothing is stored")
+            raise HoldEnded("the hold has ended; nothing was stored")
 
 
 class Entry(HeldEntry):
-    """An entry for `with`. Leaving the block stores what `store` was given, confirms the hold and releases the locks; after an
+    """An entry for `with`. Leaving the block stores the result of `store`, confirms the hold and releases the locks; after an
     exception the next Enter may run it, and after GiveUp every later one replays that."""
 
     def __enter__(self) -> "Entry":

@@ -1,6 +1,6 @@
-"""The thread of a client that keeps leases: it renews them, tells who lost one, and gives back what nobody waits for.
+"""The keeper thread of a client: it renews leases, reports lost ones, and makes calls in the background.
 
-It is a thread in asyncio too: an event loop that is blocked must not lose its locks."""
+It is a thread in asyncio too, so that a blocked event loop does not lose its locks."""
 from __future__ import annotations
 
 import enum
@@ -25,8 +25,8 @@ BATCH_MAX = 256
 TRY_MAX_S = 1.5
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 0.4
 INSIST_S = 86400.0
-WATCH_S = 60.0        # a watch waits at a server that has hung for no longer than this
-WATCH_AFTER_S = 0.2   # who locks for a moment saves the call
+WATCH_S = 60.0        # the longest wait of a watch, in case the server hangs
+WATCH_AFTER_S = 0.2   # short locks are not watched, which saves calls
 WATCH_AGAIN_S, WATCH_FAILED_S = 0.1, 1.0
 Next = Optional[Tuple[Method, Any]]
 
@@ -38,14 +38,14 @@ class State(enum.Enum):
 
 
 class Task:
-    """Something that the keeper asks a server for again and again: each time that it is due, and not while it is asked."""
+    """A call that the keeper repeats: each time that it is due, but not while one is under way."""
 
     renews = False  # its question is a lock_pb2.Lease, which shares a Renew with others
 
     def __init__(self) -> None:
         self.due = 0.0
         self.asked = False
-        self.entry = -1  # its place in the keeper's heap
+        self.entry = -1  # its position in the keeper's heap
         self.pause = PAUSE_MIN_S
 
     def question(self) -> Tuple[Method, Any]:
@@ -56,17 +56,17 @@ class Task:
 
     def failed(self, error: CallError) -> None:
         if error.reason == "server_unreachable":
-            self.pause = PAUSE_MIN_S  # nothing was sent: a look at the connections costs nobody anything
+            self.pause = PAUSE_MIN_S  # nothing was sent, so trying again soon costs the server nothing
         self.due = now() + max(self.pause, error.retry_after or 0)
         self.pause = min(self.pause * 2, PAUSE_MAX_S)
 
     def wakes(self) -> Optional[float]:
-        """When the keeper has to look at it next; None: never again."""
+        """When the keeper must look at it next; None: never again."""
         raise NotImplementedError
 
 
 class Chore(Task):
-    """A call that is repeated until a server answers it. `then` gives a call to make after it."""
+    """A call that is repeated until a server answers it. `then` returns a call to make afterwards."""
 
     def __init__(self, method: Method, request: Any, then: Optional[Callable[[Any], Next]] = None) -> None:
         super().__init__()
@@ -92,9 +92,9 @@ class Chore(Task):
 
 
 class Lease(Task):
-    """What its holder has until `lost_at`, unless a server renews it. Any thread may read it.
+    """A lease, which its holder has until `lost_at` unless a server renews it. Any thread may read it.
 
-    It counts from the moment before the request was sent, and ends a tenth (1 s at most) before it can end at the server."""
+    It counts from just before the request was sent, and ends a tenth (1 s at most) before it can end at the server."""
 
     def __init__(self, seconds: float, sent: float, what: str, max_hold: Optional[float]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Lease(Task):
     def extended(self, seconds: float, sent: float) -> None:
         self.seconds = seconds
         self.lost_at = sent + seconds - min(seconds / 10, 1.0)
-        grid = seconds / 12  # leases that were taken one after the other are renewed together
+        grid = seconds / 12  # so that leases that were taken one after the other are renewed together
         self.due = max(math.floor((sent + seconds / 3) / grid) * grid, sent)
         self.pause = PAUSE_MIN_S
 
@@ -138,7 +138,7 @@ class Lease(Task):
 
 class Watch(Task):
     """A call that is answered when an administrator has taken a lock away. All locks are renewed after it was sent: one of
-    them may have been taken away before the server had it."""
+    them may have been taken away before the server received it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Watch(Task):
         self.due = now() + WATCH_AGAIN_S
 
     def failed(self, error: CallError) -> None:
-        # An older server, or a token that may not read, refuses for good.
+        # An older server, or a token without the right to read, always refuses.
         self.refused = error.code != "UNAVAILABLE" and error.code not in TEMPORARY
         self.due = now() + max(WATCH_FAILED_S, error.retry_after or 0)
 
@@ -188,18 +188,18 @@ class Keeper:
                 self._changed.notify_all()
 
     def end(self, lease: Lease) -> bool:
-        """The lease is not renewed any more. False if it was lost before."""
+        """Ends the renewal of a lease. False if it was already lost."""
         with self._changed:
             held = lease.state == State.HELD and now() < lease.lost_at
             lease.state = State.ENDED
         return held
 
     def insist(self, method: Method, request: Any, then: Optional[Callable[[Any], Next]] = None) -> None:
-        """Makes a call in the background, until a server answers it."""
+        """Makes a call in the background and repeats it until a server answers."""
         self.add(Chore(method, request, then))
 
     def close(self, within: float) -> None:
-        """Waits for the calls in the background, and ends. Leases are not renewed any more."""
+        """Waits for the background calls, and ends the thread. Leases are not renewed any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._chores == 0, within)
             self._closed = True
@@ -208,7 +208,7 @@ class Keeper:
             self._thread.join()
 
     def _push(self, task: Task) -> int:
-        """Puts the task where its next moment is. An entry that the task had before does not count any more."""
+        """Puts the task into the heap by its next time. An earlier entry of the task becomes invalid."""
         at = task.wakes()
         task.entry = next(self._number)
         if at is not None:
@@ -247,7 +247,7 @@ class Keeper:
         return lost
 
     def _take_due(self) -> List[Lease]:
-        """Asks for all that is due: locks together, the rest one by one."""
+        """Sends all due calls: locks together, others one by one."""
         lost: List[Lease] = []
         locks: List[Task] = []
         at = now()
@@ -273,7 +273,7 @@ class Keeper:
     def _begin_watch(self, watch: Watch, at: float) -> None:
         locks = {task for _, entry, task in self._wakes if entry == task.entry and isinstance(task, Lease) and task.renews}
         if not locks:
-            self._watch = None  # the next lock begins one
+            self._watch = None  # the next lock begins a watch
             return
         self._ask([watch], *watch.question(), WATCH_S + TRY_MAX_S)
         for lock in locks:

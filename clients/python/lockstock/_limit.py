@@ -13,13 +13,13 @@ METHODS = methods_of(pb2)
 
 @dataclass(frozen=True)
 class Decision:
-    """What a limit said. True in a condition when the call is allowed; trouble raises CallError and is never a decision."""
+    """The decision of a limit. True in a condition when the call is allowed. Failures raise CallError and are never a decision."""
     allowed: bool
     banned: bool
     limit: int
     remaining: int
     retry_after: Optional[float]
-    """Seconds after which the same question may be allowed; None: it is allowed now, or never."""
+    """Seconds after which the same call may be allowed; None: it is allowed now, or never."""
     reset_after: float
     replayed: bool
 
@@ -30,7 +30,7 @@ class Decision:
 async def check(core: Core, key: str, policy: Optional[str], limit: Optional[int], period: float, algorithm: str, burst: int,
                 cost: int, group: str, peek: bool, request_id: str) -> Decision:
     if (policy is None) == (limit is None):
-        raise ValueError("policy: give a policy, or limit and period")
+        raise ValueError("policy: must be given, or limit and period")
     if policy is not None:
         rule = pb2.Rule(policy=policy, key=key)
     else:

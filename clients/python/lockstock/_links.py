@@ -1,4 +1,4 @@
-"""The two kinds of links: one blocks the thread that calls, the other waits in asyncio."""
+"""The two kinds of links: one blocks the calling thread, the other waits in asyncio."""
 from __future__ import annotations
 
 import asyncio
@@ -14,24 +14,24 @@ from lockstock._target import Target
 
 WATCH_AGAIN_S = 0.2
 WHY_S = 0.2
-HEALTH = "/grpc.health.v1.Health/Check"  # a call that changes nothing, for the error that it ends with
+HEALTH = "/grpc.health.v1.Health/Check"  # a call that changes nothing, to get its error
 
 
 def _why(error: Any) -> str:
-    """What grpcio says after "last error: " of a connection that cannot be made."""
+    """The text of grpcio after "last error: " for a connection that failed."""
     if error.code() != grpc.StatusCode.UNAVAILABLE:
         return ""
     return str(error.details() or "").rpartition("last error: ")[2].replace("UNKNOWN: ", "", 1)
 
 
 class _Server:
-    """A channel to one server. `ready`: it is connected."""
+    """A channel to one server. `ready`: whether it is connected."""
 
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.ready = False
         self.watch: Optional[Callable[[Any], None]] = None
-        self.watch_again = 0.0  # grpcio asks a lost connection for another one only when it is told to
+        self.watch_again = 0.0  # grpcio replaces a lost connection only when asked
         self.methods: Dict[str, Callable[..., Any]] = {}
 
     def method(self, method: Method) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ class _Servers:
         return None
 
     def fails(self, server: _Server) -> None:
-        """A call on it was lost: another server is the next, if one is connected."""
+        """A call on the server was lost: chooses another server, if one is connected."""
         self.current = (self.servers.index(server) + 1) % len(self.servers)
 
 
@@ -73,7 +73,7 @@ class ThreadLink(_Servers):
         self._changed = threading.Condition()
 
     def _watch(self, server: _Server) -> None:
-        """Has it connect, and follows the state: a call is sent where a connection is, so one that was not sent is known."""
+        """Connects and follows the state: calls are sent only over a connection, so that unsent calls are known to be unsent."""
         def on_state(state: Any) -> None:
             with self._changed:
                 server.ready = state == grpc.ChannelConnectivity.READY
@@ -89,7 +89,7 @@ class ThreadLink(_Servers):
         return server if server.ready else self._wait(within)
 
     def look(self) -> Optional[_Server]:
-        """A server that is connected, or None. Does not wait, but has all others connect."""
+        """A connected server, or None. Does not wait, but makes all others connect."""
         with self._changed:
             for server in self.servers:
                 if not server.ready and now() >= server.watch_again:
@@ -127,7 +127,7 @@ class ThreadLink(_Servers):
 
 
 class AsyncLink(_Servers):
-    """Waits in asyncio. For the tasks of one event loop."""
+    """Waits in asyncio; for the tasks of one event loop."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target, grpc.aio.insecure_channel,

@@ -39,7 +39,7 @@ def release_of(request: Any) -> Any:
 
 
 async def acquire(core: Core, request: Any, max_hold: Optional[float]) -> Tuple[Any, LockLease]:
-    """The answer and its lease, which the keeper renews. What may be granted to nobody is given back."""
+    """The answer and its lease, which the keeper renews. A grant that cannot be returned to the caller is released."""
     sent = now()
     try:
         answer, doubt = await core.caller.call_told(METHODS["Acquire"], request)
@@ -55,7 +55,7 @@ async def acquire(core: Core, request: Any, max_hold: Optional[float]) -> Tuple[
 
 
 async def keep(core: Core, request: Any, sent: float, max_hold: Optional[float]) -> LockLease:
-    """The lease of a grant, from when the request was sent; after a long wait from when a first Renew was."""
+    """The lease of a grant, counted from when the request was sent; after a long wait, from when a first Renew was sent."""
     lease = LockLease(request, sent, request.lease_ms / 1000, max_hold)
     if now() >= lease.due:
         sent = now()
@@ -86,7 +86,7 @@ def refusal(answer: Any, request: Any) -> Error:
 
 
 async def release(core: Core, request: Any, lease: LockLease) -> None:
-    """Ends the lock; the background goes on where no server answers. Raises LockLost if it was lost before."""
+    """Releases the lock, in the background if no server answers. Raises LockLost if it was already lost."""
     if not core.keeper.end(lease):
         core.keeper.insist(METHODS["Release"], release_of(request))
         raise LockLost(lease.reason())
@@ -110,14 +110,14 @@ def targets_of(names: Sequence[str], shared: Sequence[str], permits: int, capaci
 
 
 class HeldLock:
-    """What a lock says of itself. Thread-safe.
+    """The state of a lock. Thread-safe.
 
     An object is one lock of one holder. It is not reentrant: a second `acquire` while it is held raises RuntimeError."""
 
     def __init__(self, core: Core, targets: List[Any], group: str, lease: float, wait: float,
                  max_hold: Optional[float], owner: Optional[str]) -> None:
         if not targets:
-            raise ValueError("names: a lock needs one at least")
+            raise ValueError("names: must have at least one name")
         self._core = core
         self._max_hold = max_hold
         self._request = lock_pb2.AcquireRequest(group=group, targets=targets, lease_ms=ms(lease, "lease"),
@@ -128,7 +128,7 @@ class HeldLock:
 
     def _begin(self) -> Any:
         if self._lease is not None:
-            raise RuntimeError(f"{self._lease.what} is held by this object already")
+            raise RuntimeError(f"{self._lease.what} is already held by this object")
         request = lock_pb2.AcquireRequest()
         request.CopyFrom(self._request)
         request.token = secrets.token_hex(16)
@@ -140,7 +140,7 @@ class HeldLock:
         self.fences = {fence.name: fence.fence for fence in answer.fences}
 
     def _end(self) -> Optional[LockLease]:
-        """The lease to release; None in a child that was forked: the lock is its parent's."""
+        """The lease to release; None in a forked child, because the lock belongs to the parent."""
         lease, self._lease = self._lease, None
         if lease is None:
             raise RuntimeError("the lock is not held by this object")
@@ -157,12 +157,12 @@ class HeldLock:
 
     @property
     def lost(self) -> bool:
-        """Whether the lock may be someone else's: told by a server, or because the lease may have ended."""
+        """Whether another caller may have the lock: a server said so, or the lease may have ended."""
         return self._lease is not None and self._lease.lost
 
     @property
     def remaining(self) -> float:
-        """Seconds in which nobody else gets the lock, if the holder is not stopped."""
+        """Seconds during which no other caller gets the lock, unless the holder is suspended."""
         return self._lease.remaining if self._lease else 0.0
 
     def check(self) -> None:
@@ -173,7 +173,7 @@ class HeldLock:
             raise LockLost(self._lease.reason())
 
     def on_lost(self, tell: Callable[[], None]) -> None:
-        """Calls `tell` once, on the keeper's thread, when the lock is lost. For a lock that is held."""
+        """Calls `tell` once, on the keeper's thread, when the lock is lost. The lock must be held."""
         if self._lease is None:
             raise RuntimeError("the lock is not held by this object")
         self._lease.on_lost.append(tell)
@@ -189,7 +189,7 @@ class Lock(HeldLock):
         return self
 
     def release(self) -> None:
-        """Gives the lock back. Where no server answers, the background goes on. Raises LockLost."""
+        """Releases the lock, in the background if no server answers. Raises LockLost."""
         lease = self._end()
         if lease:
             self._core.caller.run(release(self._core, self._request, lease))
@@ -220,7 +220,7 @@ class AsyncLock(HeldLock):
         return self
 
     async def release(self) -> None:
-        """Gives the lock back, also when it is cancelled itself. Raises LockLost."""
+        """Releases the lock, even if this coroutine is cancelled. Raises LockLost."""
         lease = self._end()
         if lease:
             await release(self._core, self._request, lease)

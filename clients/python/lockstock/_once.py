@@ -1,4 +1,4 @@
-"""A function that runs once a key: the first caller runs it, all others get what it returned."""
+"""A function that runs once per key: the first caller runs it, all others get its result."""
 from __future__ import annotations
 
 import contextlib
@@ -35,7 +35,7 @@ class OnceOptions:
 
 
 class Attempt(Lease):
-    """The attempt that a function under `once` runs in: attempt() gives it. Thread-safe."""
+    """The attempt of a function under `once`, returned by attempt(). Thread-safe."""
 
     def __init__(self, request: Any, answer: Any, sent: float) -> None:
         super().__init__(request.lease_ms / 1000, sent, f"the attempt at {request.scope}/{request.key}", None)
@@ -67,7 +67,7 @@ def attempt() -> Attempt:
     """The attempt that this code runs in. Raises RuntimeError outside of a function under `once`."""
     found = _current.get()
     if found is None:
-        raise RuntimeError("no function under once runs here")
+        raise RuntimeError("attempt() must be called in a function under `once`")
     return found
 
 
@@ -86,7 +86,7 @@ def _unused(request: Any, fence: int) -> Tuple[Method, Any]:
 
 
 def _abandon(core: Core, request: Any) -> None:
-    """An attempt that may have begun and that nobody runs is ended: the same Begin tells its fence."""
+    """Ends an attempt that may have begun and is not run. Repeats the Begin to get its fence."""
     def end(answer: Any) -> Next:
         return _unused(request, answer.fence) if answer.outcome == pb2.BEGIN_OUTCOME_EXECUTE else None
 
@@ -97,7 +97,7 @@ def _abandon(core: Core, request: Any) -> None:
 
 
 async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
-    """An Attempt to run, or the StoredResult of the one that counts."""
+    """An Attempt to run, or the StoredResult of an earlier one."""
     sent = now()
     try:
         answer = await core.caller.call(METHODS["Begin"], request)
@@ -109,7 +109,7 @@ async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
     if answer.outcome == pb2.BEGIN_OUTCOME_REPLAY:
         return answer.result
     if answer.outcome == pb2.BEGIN_OUTCOME_IN_PROGRESS:
-        raise OnceInProgress(f"another attempt at {name} runs", retry_after=answer.retry_after_ms / 1000)
+        raise OnceInProgress(f"another attempt at {name} is running", retry_after=answer.retry_after_ms / 1000)
     if answer.outcome == pb2.BEGIN_OUTCOME_MISMATCH:
         raise OnceMismatch(f"{name} was used before with another fingerprint")
     running = Attempt(request, answer, sent)
@@ -128,8 +128,8 @@ async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
 
 
 async def complete(core: Core, running: Attempt, options: OnceOptions, value: Any) -> None:
-    """Stores the result, tried for as long as the lease. A result that cannot be stored is a failure for good: the function
-    has run, and must not run again."""
+    """Stores the result; tries as long as the lease. A result that cannot be stored is a final failure: the function has
+    run, and must not run again."""
     try:
         body = options.encode(value)
     except Exception as error:
@@ -142,7 +142,7 @@ async def complete(core: Core, running: Attempt, options: OnceOptions, value: An
     except CallError as error:
         if error.applied == "NO" and error.code == "INVALID_ARGUMENT":
             raise
-        raise OnceDoubtful(f"{running.what}: nobody confirmed its result: {error.message}", result=value) from error
+        raise OnceDoubtful(f"{running.what}: no server confirmed its result: {error.message}", result=value) from error
     except BaseException:
         core.keeper.insist(METHODS["Complete"], request)
         raise
@@ -153,7 +153,7 @@ async def complete(core: Core, running: Attempt, options: OnceOptions, value: An
 
 
 async def fail(core: Core, running: Attempt, error: BaseException) -> None:
-    """The function has raised: the next caller runs it again, unless it gave up."""
+    """Ends the attempt of a function that raised: the next caller runs it again, unless it gave up."""
     core.keeper.end(running)
     if not isinstance(error, GiveUp):
         core.keeper.insist(*_failed(running.request, running.fence, pb2.FAIL_KIND_RETRYABLE, f"{type(error).__name__}: {error}"))

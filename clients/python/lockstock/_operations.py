@@ -1,4 +1,4 @@
-"""The arguments of the operations, once for both kinds of clients."""
+"""The arguments of the operations, shared by both kinds of clients."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ IDS = methods_of(id_pb2)
 
 
 class Operations(Generic[L, R, E]):
-    """What a client for threads and one for asyncio have in common."""
+    """The common part of the clients for threads and for asyncio."""
 
     _core: Core
     _lock_type: Callable[..., L]
@@ -27,11 +27,10 @@ class Operations(Generic[L, R, E]):
 
     def lock(self, *names: str, lease: float = 10.0, wait: float = 0.0, group: str = "", shared: Sequence[str] = (),
              max_hold: Optional[float] = None, owner: Optional[str] = None) -> L:
-        """A lock on names, for `with`. It is renewed at each third of `lease` seconds until it is released, but for
-        `max_hold` seconds at most.
+        """A lock on names, for `with`. It is renewed at each third of `lease` seconds until it is released, for at most `max_hold` seconds.
 
         wait: how long to wait in the queue; 0: LockBusy at once. shared: names to lock together with other readers.
-        group: what the names share; needed for several. owner: what others see of the holder."""
+        group: the group of the names; required for several names. owner: the holder's name for others."""
         return self._lock_type(self._core, _lock.targets_of(names, shared, 0, 0), group, lease, wait, max_hold, owner)
 
     def semaphore(self, name: str, *, capacity: int, permits: int = 1, lease: float = 10.0, wait: float = 0.0, group: str = "",
@@ -42,7 +41,7 @@ class Operations(Generic[L, R, E]):
     def reserve(self, order_id: str, lines: _stock.Lines, *, hold: float, keep: float = 0.0, buyer: str = "",
                 group: Optional[str] = None) -> R:
         """Sets units aside for an order, for `with`: {sku: quantity}. Leaving the block gives them back unless `confirm`
-        was called. hold: after how many seconds they come back by themselves; keep: for how long the hold is extended.
+        was called. hold: seconds after which they are given back automatically; keep: how long the hold is extended.
         Raises SoldOut or StockRefused. The same order_id is the same reservation."""
         return self._reservation_type(self._core, _stock.reserve_request(order_id, lines, hold, buyer, group), keep)
 
@@ -58,7 +57,7 @@ def item_request(sku: str, on_hand: int, group: str, buckets: int, per_buyer_lim
 
 async def next_ids(core: Core, count: int, kind: str, name: str) -> List[Union[int, str]]:
     if kind not in KINDS:
-        raise ValueError(f"kind: {kind!r} is none of {', '.join(KINDS)}")
+        raise ValueError(f"kind: must be one of {', '.join(KINDS)}, not {kind!r}")
     answer = await core.caller.call(IDS["Next"], id_pb2.NextRequest(kind=KINDS[kind], name=name, count=count))
     return list(answer.uuids or answer.ids)
 

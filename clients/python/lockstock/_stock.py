@@ -1,4 +1,4 @@
-"""Stock: orders that are exact, reservations that come back, and the ledger."""
+"""Stock: orders, reservations, and the ledger."""
 from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
@@ -18,11 +18,11 @@ def lines_of(lines: Lines) -> Any:
 
 
 def group_of(group: Optional[str], lines: Lines) -> str:
-    """Where an order lives: its group, or its one sku."""
+    """The group of an order: the given one, or its only sku."""
     if group:
         return group
     if len(lines) != 1:
-        raise ValueError("group: an order of several skus needs the group that they share")
+        raise ValueError("group: must be given for an order of several skus")
     return next(iter(lines))
 
 
@@ -42,7 +42,7 @@ async def deduct(core: Core, order_id: str, lines: Lines, buyer: str, group: Opt
 
 
 class Hold(Lease):
-    """The hold of a reservation, extended while `keep` lasts."""
+    """The hold of a reservation, which is extended for `keep` seconds."""
 
     def __init__(self, request: Any, seconds: float, sent: float, keep: float) -> None:
         super().__init__(seconds, sent, f"the hold of order {request.order_id}", keep)
@@ -88,7 +88,7 @@ async def confirm(core: Core, request: Any, hold: Hold, reacquire: bool) -> Any:
 
 
 async def cancel(core: Core, request: Any, hold: Hold) -> None:
-    """The stock comes back now, or as soon as a server answers."""
+    """Gives the stock back now, or as soon as a server answers."""
     core.keeper.end(hold)
     question = pb2.CancelRequest(group=request.group, order_id=request.order_id)
     try:
@@ -126,7 +126,7 @@ class _Reservation:
     def _begun(self) -> Hold:
         if self._hold is None:
             raise RuntimeError("the reservation has not begun: use it with `with`")
-        # A Confirm without an answer may have sold the units: then nothing is cancelled.
+        # An unanswered Confirm may have sold the units: then nothing is cancelled.
         self._open = False
         return self._hold
 
@@ -137,7 +137,7 @@ class Reservation(_Reservation):
         return self
 
     def confirm(self, *, reacquire: bool = False) -> None:
-        """Sells the units. Raises StockRefused if the hold has ended; reacquire: then takes them anew, if there are any."""
+        """Sells the units. Raises StockRefused if the hold has ended; reacquire: then takes them again, if they are available."""
         hold = self._begun()
         try:
             self._core.caller.run(confirm(self._core, self._request, hold, reacquire))
@@ -160,7 +160,7 @@ class AsyncReservation(_Reservation):
         return self
 
     async def confirm(self, *, reacquire: bool = False) -> None:
-        """Sells the units. Raises StockRefused if the hold has ended; reacquire: then takes them anew, if there are any."""
+        """Sells the units. Raises StockRefused if the hold has ended; reacquire: then takes them again, if they are available."""
         hold = self._begun()
         try:
             await confirm(self._core, self._request, hold, reacquire)

@@ -1,4 +1,4 @@
-"""Where a client calls, and what goes along with each call."""
+"""The servers of a client, and the metadata of its calls."""
 from __future__ import annotations
 
 import os
@@ -8,11 +8,11 @@ from typing import Callable, List, Optional, Sequence, Tuple, Union
 import grpc
 
 SCHEMES = {"grpc": False, "grpcs": True, "grpc+unix": False}
-# grpcio's own pause between two attempts to connect grows to two minutes. A lease must outlive a restart of the server.
+# By default the pause between two connection attempts of grpcio grows to two minutes. A lease must outlive a restart of the server.
 CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 3000),  # despite its name, how long an attempt to connect may take
+    ("grpc.min_reconnect_backoff_ms", 3000),  # despite its name, the timeout of a connection attempt
     ("grpc.keepalive_time_ms", 10000),
     ("grpc.keepalive_timeout_ms", 5000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -29,11 +29,11 @@ def parse(urls: Union[str, Sequence[str]]) -> List[Tuple[str, bool]]:
         name, separator, rest = part.strip().partition("://")
         scheme, rest = (name, rest) if separator else (scheme, name)
         if scheme not in SCHEMES or not rest:
-            raise ValueError(f"url: {part!r} is not grpc://HOST:PORT, grpcs://HOST:PORT or grpc+unix:///PATH")
+            raise ValueError(f"url: must be grpc://HOST:PORT, grpcs://HOST:PORT or grpc+unix:///PATH, not {part!r}")
         if scheme == "grpc+unix":
             rest = "unix:" + rest
         elif not rest.rpartition(":")[2].isdigit():
-            raise ValueError(f"url: {part!r} has no port")
+            raise ValueError(f"url: {part!r} must have a port")
         found.append((rest, SCHEMES[scheme]))
     return found
 
@@ -67,7 +67,7 @@ class Target:
         return namespace + ((("authorization", f"Bearer {token}"),) if token else ())
 
     def metadata(self) -> Tuple[Tuple[str, str], ...]:
-        """What goes along with a call. A function that gives the token is asked for each try."""
+        """The metadata of a call. A function for the token is called for each try."""
         return self._fixed if self._fixed is not None else self._metadata(self.token())  # type: ignore[operator,misc]
 
     def credentials(self) -> grpc.ChannelCredentials:

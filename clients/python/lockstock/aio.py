@@ -1,4 +1,4 @@
-"""The client for asyncio: lockstock.aio.connect. Its locks are kept by a thread, so a loop that is blocked loses none."""
+"""The client for asyncio: lockstock.aio.connect. A thread renews its locks, so that a blocked event loop loses none."""
 from __future__ import annotations
 
 import asyncio

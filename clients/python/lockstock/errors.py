@@ -1,4 +1,4 @@
-"""What a caller of lockstock can be told in place of an answer."""
+"""The errors of this package."""
 from __future__ import annotations
 
 from typing import List, Optional
@@ -10,9 +10,9 @@ class Error(Exception):
     """The root of all errors of this package.
 
     code         the gRPC code by name ("UNAVAILABLE"); "OK" when a server answered and refused
-    applied      "NO": nothing was changed, and nothing will be; "MAYBE": nobody knows; "YES": it was changed
+    applied      "NO": nothing was changed, and nothing will be; "MAYBE": unknown; "YES": it was changed
     reason       a fixed word for programs ("store_unreachable"); "" if there is none
-    field        the path of the request's field that is wrong ("targets[0].name"); "" if no single field is
+    field        the path of the invalid field of the request ("targets[0].name"); "" if there is none
     retry_after  seconds after which to try again; None: unknown, or never
     """
 
@@ -38,7 +38,7 @@ class CallError(Error):
 
 
 class LockBusy(Error):
-    """Someone else holds the lock; `holder` is the owner that he gave, `retry_after` what is left of his lease."""
+    """Another caller holds the lock; `holder` is its owner text, `retry_after` the rest of its lease."""
 
     def __init__(self, message: str, *, holder: str, retry_after: Optional[float]) -> None:
         super().__init__(message, reason="busy", retry_after=retry_after)
@@ -46,18 +46,18 @@ class LockBusy(Error):
 
 
 class LockTimedOut(LockBusy):
-    """It was not this caller's turn within `wait`."""
+    """The lock was not acquired within `wait`."""
 
 
 class LockLost(Error):
-    """The lock is no longer certain to be held: its lease ended, or an administrator took it away."""
+    """The lock may not be held any more: its lease ended, or an administrator took it away."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, applied="MAYBE", reason="lease_lost")
 
 
 class OnceInProgress(Error):
-    """Another attempt runs; `retry_after` is what is left of its lease."""
+    """Another attempt is running; `retry_after` is the rest of its lease."""
 
     def __init__(self, message: str, *, retry_after: Optional[float]) -> None:
         super().__init__(message, reason="busy", retry_after=retry_after)
@@ -71,7 +71,7 @@ class OnceMismatch(Error):
 
 
 class OnceFailed(Error):
-    """The attempt that counts gave up (GiveUp); `detail` is what it said."""
+    """The attempt gave up (GiveUp); `detail` is its text."""
 
     def __init__(self, message: str, *, detail: str) -> None:
         super().__init__(message)
@@ -79,14 +79,14 @@ class OnceFailed(Error):
 
 
 class OnceSuperseded(Error):
-    """The function ran longer than its lease, and another attempt took over. Its result does not count."""
+    """The function ran longer than its lease, and another attempt took over. Its result is not used."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="lease_lost")
 
 
 class OnceDoubtful(Error):
-    """The function ran, and no server confirmed that its result is stored. `result` is what it returned; the next caller
+    """The function ran, but no server confirmed that its result is stored. `result` is its return value. The next caller
     may run the function again."""
 
     def __init__(self, message: str, *, result: object) -> None:
@@ -95,7 +95,7 @@ class OnceDoubtful(Error):
 
 
 class GiveUp(Exception):
-    """For a function under `once` to raise: the failure is its result. Later callers get OnceFailed with `detail`."""
+    """Raised by a function under `once` to make the failure its result. Later callers get OnceFailed with `detail`."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -112,11 +112,11 @@ class StockRefused(Error):
 
 
 class SoldOut(StockRefused):
-    """Not enough is left of one line at least; `lines` says what is available of each."""
+    """Not enough stock for at least one line; `lines` has the available quantities."""
 
 
 class EnterRefused(Error):
-    """An Enter was refused, and nothing was taken: `outcome` says by what ("LIMITED", "IN_PROGRESS", "MISMATCH",
+    """An Enter was refused, and nothing was taken: `outcome` says why ("LIMITED", "IN_PROGRESS", "MISMATCH",
     "OUT_OF_STOCK", "BUSY", "TIMED_OUT", "TOKEN_SPENT"), and `answer` has the details."""
 
     def __init__(self, answer: guard_pb2.EnterResponse) -> None:
@@ -127,14 +127,14 @@ class EnterRefused(Error):
 
 
 class HoldEnded(Error):
-    """The stock of an entry was given back before it was left: nothing is stored."""
+    """The hold of an entry ended before the entry was left; nothing was stored."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="lease_lost")
 
 
 class LedgerTrimmed(Error):
-    """Entries after `after` were trimmed away; `oldest_id` is the oldest that is left."""
+    """Entries after `after` were trimmed; `oldest_id` is the oldest remaining entry."""
 
     def __init__(self, message: str, *, oldest_id: str) -> None:
         super().__init__(message)

@@ -1,10 +1,10 @@
-"""A lockstockd for tests, with a store of its own, that can be made to fail.
+"""A lockstockd for tests, with its own store, that can be made to fail.
 
     with lockstock.testing.server() as server, lockstock.connect(server.url) as ls:
         server.lose_next_reply()
         ls.stock.deduct("order-1", {"phone": 1})    # repeated by the client, sold once
 
-It needs the programs lockstockd and redis-server, which end with the block."""
+Requires the programs lockstockd and redis-server, which end with the block."""
 from __future__ import annotations
 
 import os
@@ -28,7 +28,7 @@ class Server:
     def __init__(self, program: Optional[str], arguments: Tuple[str, ...]) -> None:
         self._program = program or os.environ.get("LOCKSTOCKD") or shutil.which("lockstockd")
         if not self._program:
-            raise FileNotFoundError("lockstockd: not on PATH; name it in LOCKSTOCKD, or as the argument `program`")
+            raise FileNotFoundError("lockstockd: not found in PATH; set LOCKSTOCKD or the argument `program`")
         self._arguments = arguments
         self._directory = tempfile.TemporaryDirectory(prefix="lockstock-")
         self._process: Optional[subprocess.Popen[str]] = None
@@ -38,7 +38,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Starts the server and returns when it is ready. Raises RuntimeError with what it said."""
+        """Starts the server and returns when it is ready. Raises RuntimeError with its output."""
         self._process = subprocess.Popen(
             [str(self._program), "--listen", f"grpc://127.0.0.1:{self._port}", "--store",
              f"embedded:{self._directory.name}/data", "--fsync", "everysec", *self._arguments],
@@ -57,25 +57,25 @@ class Server:
         self._proxy.port_of_server = self._port
 
     def kill(self) -> None:
-        """Ends the server at once (SIGKILL). Its store stays."""
+        """Kills the server (SIGKILL). The data of its store stays."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Starts the server again; ends it before if it runs."""
+        """Restarts the server."""
         if self._process is not None:
             self._end(signal.SIGTERM)
         self.start()
 
     def freeze(self) -> None:
-        """Stops the server without an end (SIGSTOP): connections stay, and nothing is answered."""
+        """Suspends the server (SIGSTOP): connections stay open, and nothing is answered."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets a frozen server go on."""
+        """Resumes a frozen server."""
         self._signal(signal.SIGCONT)
 
     def lose_next_reply(self) -> None:
-        """The next call is done by the server, and its connection breaks before the answer arrives."""
+        """Makes the connection of the next call break after the server has done the call, before the answer arrives."""
         self._proxy.lose.set()
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Server:
 
 
 def server(*arguments: str, program: Optional[str] = None) -> Server:
-    """A server that runs. arguments: further flags of lockstockd. program: its path; by default that in the variable
+    """A running server. arguments: further flags of lockstockd. program: its path; by default that in the variable
     LOCKSTOCKD, or the one on PATH. Raises FileNotFoundError, RuntimeError."""
     return Server(program, arguments)
 
@@ -116,7 +116,7 @@ def _drain(pipe: IO[str]) -> None:
 
 
 class _Proxy:
-    """Passes bytes on, and breaks a connection in place of the next answer."""
+    """Forwards bytes, and breaks a connection instead of the next answer."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -169,7 +169,7 @@ class _Proxy:
 
 
 def _answer_in(skip: int, held: bytes, data: bytes) -> Tuple[int, bytes, bool]:
-    """Whether a frame of an answer begins in `data`. skip: bytes of a frame that are to come; held: a part of a header."""
+    """Whether a frame of an answer begins in `data`. skip: remaining bytes of a frame; held: a partial header."""
     data, answer = held + data, False
     while len(data) - skip >= FRAME_HEADER:
         length, kind = int.from_bytes(data[skip:skip + 3], "big"), data[skip + 3]

@@ -1,4 +1,4 @@
-"""What clients/cases/run.py asks of this package: driver.py threads|asyncio."""
+"""The driver of this package for clients/cases/run.py: driver.py threads|asyncio."""
 import asyncio
 import inspect
 import json

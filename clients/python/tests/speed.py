@@ -1,4 +1,4 @@
-"""Calls a second with the library over calls a second with bare grpcio, in turns, on one server: speed.py [ROUNDS]. Run by hand."""
+"""Compares calls per second with the library and with bare grpcio, in turns, on one server: speed.py [ROUNDS]. Run by hand."""
 import statistics
 import sys
 import time

@@ -1,4 +1,4 @@
-"""What only Python has: fork, asyncio, `with`; and the flash sale. LOCKSTOCKD names the program, PYTHONPATH has the package."""
+"""Cases for Python only: fork, asyncio, `with`; and the flash sale. LOCKSTOCKD is the path of lockstockd; PYTHONPATH has the package."""
 import asyncio
 import os
 import signal
@@ -269,7 +269,7 @@ class Away(unittest.TestCase):
 
 
 class FlashSale(unittest.TestCase):
-    """Buyers in threads, each order sent twice, while the server is killed: exactly what is there is sold."""
+    """Buyers in threads send each order twice while the server is killed: exactly the available units are sold."""
 
     BUYERS, ITEMS, KILLS = (2000, 100, 5) if os.environ.get("LOCKSTOCK_SOAK") else (200, 20, 2)
 

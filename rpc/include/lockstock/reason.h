@@ -26,8 +26,8 @@ extern "C" {
     X(RATE_LIMITED, 15, "rate_limited", "The call is over the limit of a guard")                                       \
     X(TOO_LARGE, 16, "too_large", "A request or response is longer than the limit of a message")                       \
     X(NO_ROOM, 17, "no_room", "A limited resource is used up: memory, threads, holders, ids")                          \
-    X(DEADLINE_BEFORE_START, 18, "deadline_before_start", "The deadline was over before the call was begun")           \
-    X(DEADLINE_EXCEEDED, 19, "deadline_exceeded", "The deadline was over while the call ran")                          \
+    X(DEADLINE_BEFORE_START, 18, "deadline_before_start", "The deadline passed before the call began")                 \
+    X(DEADLINE_EXCEEDED, 19, "deadline_exceeded", "The deadline passed while the call ran")                            \
     X(CANCELLED, 20, "cancelled", "The caller, or the end of its connection or channel, cancelled the call")           \
     X(SHUTTING_DOWN, 21, "shutting_down", "The server is shutting down; another one may serve the call")               \
     X(SERVER_UNREACHABLE, 22, "server_unreachable", "The client could not connect to any server")                      \

@@ -1,7 +1,6 @@
-/* What every server does with a call between the bytes and the handler, whatever
- * brought the bytes: find the method, scan and unpack the request, pack the
- * response, keep the reply within its limit. Everything lives in the call's
- * arena. Used by lockstockd's dispatch and by host/.
+/* The steps of every server between the bytes of a call and its handler, for any transport: find the method, scan and
+ * unpack the request, pack the response, keep the reply within its limit. Everything lives in the call's arena. Used by
+ * lockstockd's dispatch and by host/.
  *
  *   Frame.calls[i] --route_find--> method --request_unpack--> request
  *   response --result_ok-- \
@@ -58,14 +57,14 @@ void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *res
 /* Makes *ret the result of a failed call, and copies the text into the arena. (lks_rpc_result_of does not copy.) */
 void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *ret);
 
-/* Makes *ret a list of metadata for a result, in the arena; what the entries point to is not copied. Returns how many:
- * none when out of memory. */
+/* Makes *ret a list of metadata for a result, in the arena; does not copy the texts. Returns how many entries; 0 when
+ * out of memory. */
 size_t lks_rpc_put_metadata(const lks_rpc_list *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Metadata ***ret);
 
 /* Packs a message into the arena; a message of 0 bytes is not NULL. data NULL: out of memory. */
 lks_rpc_slice lks_rpc_pack(const ProtobufCMessage *message, lks_rpc_arena *arena);
 
-/* What a response says for callers that do not decode it, by the names of its fields. */
+/* Hints of a response for callers that do not decode it, from fields with these names. */
 typedef struct lks_rpc_hints {
     bool replayed;           /* `replayed`: it repeats the answer of an earlier call */
     uint32_t retry_after_ms; /* `retry_after_ms`; 0: nothing */
@@ -73,7 +72,7 @@ typedef struct lks_rpc_hints {
 
 lks_rpc_hints lks_rpc_hints_of(const ProtobufCMessage *response);
 
-/* Returns the `applied` of a successful call whose response is lost here: NO for READ, else YES. */
+/* Returns the `applied` of a successful call whose response cannot be sent: NO for READ, otherwise YES. */
 lks_applied lks_rpc_applied_of(const lks_rpc_method *method);
 
 /* Returns an initialised reply of n initialised results in the arena, or NULL when out of memory. */

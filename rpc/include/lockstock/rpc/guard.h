@@ -45,7 +45,7 @@ typedef struct lks_rpc_guard {
     const lks_rpc_guard_limit *rate_limit;
     const lks_rpc_guard_idempotency *idempotency;
     const lks_rpc_guard_lock *lock;
-    const char *group;       /* of each part that names none; NULL or "": each has its own */
+    const char *group;       /* of each part without a group; NULL or "": each has its own */
     const char *outcome;     /* a field of the response */
     const char *retry_after; /* a field of the response */
 } lks_rpc_guard;

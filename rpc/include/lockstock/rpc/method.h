@@ -48,8 +48,8 @@ typedef struct lks_rpc_method {
     lks_rpc_effect effect;
     const char *natural_id; /* a field path; NULL: none */
     lks_rpc_fill fill;
-    bool settles;             /* ends or keeps what the caller has; a full server makes room for it */
-    bool coalesce;            /* is answered at once and briefly; its calls may share a message */
+    bool settles;             /* ends or extends something that the caller holds; a full server makes room for it */
+    bool coalesce;            /* is answered at once with a short answer; its calls may share a message */
     const char *first_try;    /* a bool field of the request that is true in the first try only; NULL: none */
     const lks_rpc_undo *undo; /* what is sent when a call is cancelled; NULL: nothing */
 } lks_rpc_method;

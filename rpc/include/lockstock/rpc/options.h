@@ -1,6 +1,6 @@
-/* Option structs grow at their end, and a caller may be older or newer than the library: each public function that
- * takes one is an inline function of its header, which passes sizeof to the exported function ..._sized. For lockstock's
- * own libraries. */
+/* Option structs grow at their end, and a caller may be older or newer than the library. So each public function that
+ * takes one is inline, and passes sizeof the struct to the exported function ..._sized. For lockstock's own
+ * libraries. */
 #ifndef LOCKSTOCK_RPC_OPTIONS_H
 #define LOCKSTOCK_RPC_OPTIONS_H
 
@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-/* Copies a caller's struct of given_bytes into *known, of known_bytes. What the caller does not have, or everything if
- * `given` is NULL, is 0. LKS_INVALID_ARGUMENT, naming `type`: the caller's struct is longer, and has something other
- * than 0 there: an option that this library does not have. */
+/* Copies a caller's struct of given_bytes into *known, of known_bytes. Members that the caller's struct does not have,
+ * or all if `given` is NULL, become 0. LKS_INVALID_ARGUMENT, naming `type`: the caller's struct is longer and is not 0
+ * there, so it sets an option that this library does not have. */
 lks_code lks_rpc_options_read(void *known, size_t known_bytes, const void *given, size_t given_bytes, const char *type,
                               lks_error *error);
 

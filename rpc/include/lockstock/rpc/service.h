@@ -26,7 +26,7 @@ typedef struct lks_rpc_list {
     size_t n;
 } lks_rpc_list;
 
-/* What a handler adds to its answer (lockstock/host.h). */
+/* The additions of a handler to its answer (lockstock/host.h). */
 typedef struct lks_rpc_additions {
     lks_rpc_list headers, trailers;
     lks_rpc_list details; /* of an error; key: the type's URL, value: the serialised message */
@@ -50,8 +50,8 @@ typedef struct lks_rpc_name {
 typedef struct lks_rpc_peer {
     const char *wire;          /* "tcp", "tls", "unix", "ws", "wss", "grpc", "grpcs", "grpc+unix" */
     const char *address;       /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" of a unix socket */
-    int64_t uid, pid;          /* of a unix socket's peer when it connected; else -1 */
-    const lks_rpc_name *names; /* in its certificate, which was verified */
+    int64_t uid, pid;          /* of the peer when it connected over a unix socket; otherwise -1 */
+    const lks_rpc_name *names; /* in its verified certificate */
     size_t n_names;
 } lks_rpc_peer;
 
@@ -69,26 +69,27 @@ typedef struct lks_rpc_context {
     lks_rpc_additions added;
     struct lks_rpc_follower *followers; /* calls that it made (lks_call_options.context); internal */
     bool stopped, followed;             /* internal */
-    const char *principal;              /* whom `authenticate` of the host's options took the caller for; "": nobody */
+    const char *principal;              /* the caller as identified by `authenticate` of the host's options; "": none */
 } lks_rpc_context;
 
-/* What is to end with a call: embedded in a call that its handler makes. For lockstock's own libraries. */
+/* A member of a call that a handler makes, so that this call ends with the handler's call. For lockstock's own
+ * libraries. */
 typedef struct lks_rpc_follower {
-    void (*stop)(struct lks_rpc_follower *follower); /* must not block; not to follow or leave a context */
-    struct lks_rpc_follower *next, **at;             /* its place in the context; at NULL: in none */
+    void (*stop)(struct lks_rpc_follower *follower); /* must not block, nor follow or unfollow a context */
+    struct lks_rpc_follower *next, **at;             /* its place in the context's list; at NULL: in none */
 } lks_rpc_follower;
 
-/* Runs `stop` once when the context's call is cancelled or its deadline passes. False: that is so already, and `stop` will
- * not run. Thread-safe. */
+/* Makes `stop` run once when the context's call is cancelled or its deadline passes. False: this has already happened,
+ * and `stop` will not run. Thread-safe. */
 bool lks_rpc_follow(lks_rpc_context *context, lks_rpc_follower *follower);
 
-/* After it `stop` does not run, nor is it running. Thread-safe. */
+/* When it returns, `stop` is not running and will not run. Thread-safe. */
 void lks_rpc_unfollow(lks_rpc_follower *follower);
 
-/* Stops the followers, those that come too. */
+/* Stops the followers, also those that are added later. */
 void lks_rpc_context_stop(lks_rpc_context *context);
 
-/* The context ends; its followers go on. */
+/* Ends the context without stopping its followers. */
 void lks_rpc_context_end(lks_rpc_context *context);
 
 typedef struct lks_rpc_service lks_rpc_service;

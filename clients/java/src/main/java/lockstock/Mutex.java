@@ -9,7 +9,7 @@ import lockstock.v1.*;
 
 /** A lock that renews itself, for try-with-resources. The thread that holds it is interrupted when the lock is lost, and close throws. */
 public final class Mutex implements AutoCloseable {
-  public final long fence; // for what the lock protects
+  public final long fence; // for the resource that the lock protects
   private final LockServiceGrpc.LockServiceBlockingStub locks;
   private final Lease lease;
   private final Thread holder = Thread.currentThread(), keeper = new Thread(this::keep, "lockstock");
@@ -86,7 +86,7 @@ public final class Mutex implements AutoCloseable {
   @Override
   public void close() {
     boolean wasLost = isLost();
-    if (lost) Thread.interrupted(); // it was for the body; the Release must be sent
+    if (lost) Thread.interrupted(); // the interrupt was for the body; the Release must be sent
     closed = true;
     keeper.interrupt();
     release();
