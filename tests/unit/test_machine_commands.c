@@ -330,13 +330,13 @@ static void fails_with(alone *a, const char *function, const char *template, boo
 
 /* What the engine holds of the process' memory, in bytes, counted apart from the engine: its Lua allocates by realloc. */
 enum { GIVE_UP = 256 << 20 };
-static int64_t held, held_max;
+static _Thread_local int64_t held, held_max; /* support/process.c has a thread of its own */
 
-void *__real_realloc(void *block, size_t size);
-__attribute__((visibility("default"))) void *__wrap_realloc(void *block,
-                                                            size_t size); /* shared libraries refer to it */
-void __real_free(void *block);
+/* Visible, because shared libraries refer to them too. */
+__attribute__((visibility("default"))) void *__wrap_realloc(void *block, size_t size);
 __attribute__((visibility("default"))) void __wrap_free(void *block);
+void *__real_realloc(void *block, size_t size);
+void __real_free(void *block);
 
 void *__wrap_realloc(void *block, size_t size)
 {
