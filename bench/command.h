@@ -24,20 +24,18 @@ typedef struct command {
 
 void command_clear(command *c);
 
-/* Appends a word: a text that the caller keeps, or a formatted one. */
-void command_add(command *c, const char *word);
-void command_add_text(command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends words, which the caller keeps. NULL ends them. */
+void command_words(command *c, ...) __attribute__((sentinel));
 
-/* Begins an FCALL of a library function for the group of a thing. Sub-calls follow. */
+/* Returns a text that is kept in the command, for command_words. */
+const char *command_text(command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Begins an FCALL of a library function for the group of a thing. Sub-calls follow, each with its number of arguments
+ * first. */
 void command_fcall(command *c, const char *function, const char *thing);
 
-/* Appends a sub-call: Deduct of one unit. Ids have 1 to 128 bytes and are kept by the caller. */
+/* Appends a sub-call: Deduct of one unit. */
 void command_deduct(command *c, const char *thing, const char *order_id);
-
-/* The same for an exclusive lock with a lease of a minute, without waiting. */
-void command_acquire(command *c, const char *thing, const char *token);
-void command_release(command *c, const char *thing, const char *token);
-void command_force_release(command *c, const char *thing);
 
 #ifdef __cplusplus
 }

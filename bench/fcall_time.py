@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
 """Measures how long the most expensive FCALLs occupy Redis: microseconds of CPU of its thread.
 
-    bench/fcall_time.py build/release/server/functions/lockstock-functions.lua [pattern] [--together]
+    bench/fcall_time.py build/release/server/functions/lockstock-functions.lua [pattern]
 
 Fills a redis-server of its own with the largest things that the contract allows, and sends for each case the FCALL that a
 server would send: as many sub-calls as their weight allows (server/store/batch.h), three times; the middle one is printed.
-With --together all sub-calls have weight 1 and pages are whole, as before weights existed.
 """
 import re
 import struct
+import sys
 
-from programs import Library, Redis, arguments
+from programs import Library, Redis
 
 UNITS = 64  # STORE_WEIGHT_MAX, server/store/store.h
 BASE = "ls:{default/g}:"
 HOUR_MS, DAYS_30_MS = 3600000, 2592000000
-WORDS, FLAGS = arguments()
-STEP = 1000 if "together" in FLAGS else 250  # STEP_MAX, server/services/stock_list.c
+STEP = 250  # STEP_MAX, server/services/stock_list.c
 
 
 def call(b, function, *argument_lists):
-    """Each in an FCALL of its own."""
     return b.redis.many([b.fcall(function, [("g", args)]) for args in argument_lists])
 
 
@@ -53,10 +51,6 @@ def semaphore_of_ended_leases(b):
     b.redis.call("EVAL", "for _, t in ipairs(redis.call('HKEYS', KEYS[1])) do redis.call('HSET', KEYS[1], t, ARGV[1]) end "
                  "redis.call('SETRANGE', KEYS[2], 19, string.sub(ARGV[1], 1, 8))", 2, BASE + "lock:h:s",
                  BASE + "lock:n:s", over)
-
-
-def locks_5000(b):
-    call(b, "lock_acquire", *[acquired(f"n{i}", f"listedtoken{i:06d}") for i in range(5000)])
 
 
 def frame(i):
@@ -137,11 +131,7 @@ def items(b, n=1000, limit=0):
     call(b, "stock_put_item", *[[f"sku{i:06d}", 1000000, limit, 0, 0, DAYS_30_MS, 0, 0] for i in range(n)])
 
 
-def items_5000(b):
-    items(b, 5000)
-
-
-def items_with_a_limit(b):
+def limited(b):
     items(b, limit=1000000)
 
 
@@ -164,7 +154,7 @@ def holds(n_lines):
 def orders(function, *more):
     """64 of 64 lines."""
     def fill(b):
-        items_with_a_limit(b)
+        limited(b)
         call(b, function, *[[f"order{i}", f"buyer{i}", *more, *lines(64)] for i in range(64)])
     return fill
 
@@ -216,19 +206,11 @@ def workers(b):
                  *[x for w in range(1024) for x in (w, f"{now} {now + 1000} {now} owner{w}")])
 
 
-def overdue_groups(b):
-    b.redis.many([["ZADD", f"ls:{{default/group{g}}}:stock:x", 1, "order"] for g in range(3000)])
-
-
 def moves(b):
     """Of each two keys one is a bucket's record of moves, from and to 64 others, none under way."""
     fields = [x for k in range(65) for x in (f"o{k}", struct.pack("<ddd", 1, 0, 1), f"i{k}", struct.pack("<dd", 1, 1))]
     b.redis.many([["HSET", f"ls:{{default/g/64/100}}:stock:m:{sku}", *fields] for sku in range(1500)])
     b.redis.many([["SET", f"key{i}", 1] for i in range(1500)])
-
-
-def nothing(b):
-    pass
 
 
 # ---- the cases: name, weight, what fills Redis, function, arguments of sub-call i ----------------
@@ -247,8 +229,9 @@ CASES = [
     ("acquire_where_4096_leases_ended", 2, semaphore_of_ended_leases, "lock_acquire", taker("s")),
     ("force_release_4096_holders", 48, semaphore, "lock_force_release", lambda b, i: ["s"]),
     ("list_large_semaphores", 64, semaphores, "lock_list", lambda b, i: ["", 1000, "0", "", ""]),
-    ("list_5000_locks", 64, locks_5000, "lock_list", lambda b, i: ["", 1000, "0", "", ""]),
-    ("acquire_16_targets", 10, nothing, "lock_acquire", lambda b, i: acquired(frame(i), f"frametoken{i:06d}")),
+    ("list_5000_locks", 64, lambda b: held(b, *[f"n{i}" for i in range(5000)]), "lock_list",
+     lambda b, i: ["", 1000, "0", "", ""]),
+    ("acquire_16_targets", 10, lambda b: None, "lock_acquire", lambda b, i: acquired(frame(i), f"frametoken{i:06d}")),
     ("renew_16_names", 2, frames, "lock_renew", lambda b, i: [f"frametoken{i:06d}", HOUR_MS, *frame(i)]),
     ("release_16_names", 2, frames, "lock_release", lambda b, i: [f"frametoken{i:06d}", "", *frame(i)]),
     ("release_to_128_readers", 1, crowds, "lock_release", lambda b, i: [f"holdsn{i}token", "ear"]),
@@ -262,16 +245,16 @@ CASES = [
     ("get_64_items", 5, items, "stock_get_items", lambda b, i: [f"sku{k:06d}" for k in range(64)]),
     ("get_item_1000_holds_over", 1, holds(2), "stock_get_items", lambda b, i: ["sku000001"]),
     ("list_items_1000", 16, items, "stock_list_group", lambda b, i: ["", "", STEP]),
-    ("list_namespace_1000", 64, items_5000, "stock_list_namespace", lambda b, i: ["", "0", STEP, "", ""]),
+    ("list_namespace_1000", 64, lambda b: items(b, 5000), "stock_list_namespace", lambda b, i: ["", "0", STEP, "", ""]),
     ("expire_1000_holds", 32, holds(2), "stock_expire", lambda b, i: []),
     ("expire_1000_holds_of_64_lines", 32, holds(64), "stock_expire", lambda b, i: []),
     ("put_item_1000_holds_over", 1, holds(2), "stock_put_item",
      lambda b, i: ["sku000001", 2000000, 0, 0, 0, DAYS_30_MS, 0, 0]),
-    ("deduct_64_lines", 9, items_with_a_limit, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
+    ("deduct_64_lines", 9, limited, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
     ("deduct_64_lines_again", 9, orders("stock_deduct"), "stock_deduct",
      lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
     ("deduct_1_line", 1, items, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(1)]),
-    ("reserve_64_lines", 9, items_with_a_limit, "stock_reserve",
+    ("reserve_64_lines", 9, limited, "stock_reserve",
      lambda b, i: [f"order{i}", f"buyer{i}", HOUR_MS, *lines(64)]),
     ("confirm_64_lines", 6, orders("stock_reserve", HOUR_MS), "stock_confirm", lambda b, i: [f"order{i}", "0"]),
     ("cancel_64_lines", 6, orders("stock_reserve", HOUR_MS), "stock_cancel", lambda b, i: [f"order{i}", "because"]),
@@ -282,17 +265,19 @@ CASES = [
     ("read_ledger_1000_of_448", 21, packed_ledger(100), "stock_read_ledger", lambda b, i: ["", 1000, "", 0]),
     ("trim_ledger_of_448", 64, packed_ledger(30000), "stock_trim_ledger", lambda b, i: [last_entry(b)]),
     ("trim_ledger_1000000", 64, ledger(1000000), "stock_trim_ledger", lambda b, i: [last_entry(b)]),
-    ("check_8_rules", 8, nothing, "rate_check",
+    ("check_8_rules", 8, lambda b: None, "rate_check",
      lambda b, i: [1, "A", f"request{i} 6000", *rules("F,5,3600000", f"k{i}-")]),
     ("check_8_keys_of_128_counters", 8, counters, "rate_check", lambda b, i: [1, "A", "", *rules("F,100,3600000")]),
-    ("check_8_logs", 8, nothing, "rate_check", lambda b, i: [1023, "A", "", *rules("L,9000000,3600000")]),
+    ("check_8_logs", 8, lambda b: None, "rate_check", lambda b, i: [1023, "A", "", *rules("L,9000000,3600000")]),
     ("list_policies_1000", 63, policies, "rate_list_policies", lambda b, i: ["", 1000]),
     ("get_8_policies", 1, policies, "rate_get_policies", lambda b, i: [f"policy{k:05d}" for k in range(8)]),
     ("begin_replays_400_kib", 4, result(400 * 1024), *ANOTHER_ATTEMPT),
     ("begin_replays_1_kib", 4, result(1024), *ANOTHER_ATTEMPT),
     ("get_result_400_kib", 4, result(400 * 1024), "idempotency_get", lambda b, i: []),
     ("id_grant_1024_workers", 24, workers, "id_grant", lambda b, i: ["another", -1, 0]),
-    ("find_overdue_1000_groups", 64, overdue_groups, "stock_find_overdue", lambda b, i: ["0"]),
+    ("find_overdue_1000_groups", 64,
+     lambda b: b.redis.many([["ZADD", f"ls:{{default/group{g}}}:stock:x", 1, "order"] for g in range(3000)]),
+     "stock_find_overdue", lambda b, i: ["0"]),
     ("find_overdue_moves_of_500_items", 64, moves, "stock_find_overdue", lambda b, i: ["0"]),
 ]
 
@@ -311,13 +296,13 @@ def timed(b, fill, function, make, n):
 
 
 def main():
-    library, pattern = (WORDS + [""])[:2]
+    library, pattern = (sys.argv[1:] + [""])[:2]
     with Redis() as redis:
         b = Library(redis, library)
         for name, weight, fill, function, make in CASES:
             if not re.search(pattern, name):
                 continue
-            n = UNITS // (1 if "together" in FLAGS else weight)
+            n = UNITS // weight
             us, replies = timed(b, fill, function, make, n)
             one_us, _ = timed(b, fill, function, make, 1) if n > 1 else (us, None)
             first = replies[0] if isinstance(replies[0], list) else replies

@@ -6,57 +6,37 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "scale.h"
-#include "table.h"
-
-static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)
-{
-    return (drive_options){.scenario = s,
-                           .world = w,
-                           .place = p,
-                           .in_flight = (unsigned)o->in_flight,
-                           .connections = (unsigned)o->connections,
-                           .operations = (uint64_t)o->calls,
-                           .warm_up = o->warm_up,
-                           .seconds = o->seconds,
-                           .timeout_ms = (uint32_t)o->timeout_ms,
-                           .sync = o->sync};
-}
 
 /* Measures the operations a second of a closed loop. */
-static bool find_capacity(drive_options d, tally *all, double *ret)
+static bool find_capacity(const bench_options *o, world *w, tally *all, double *ret)
 {
+    bench_options options = *o;
     measure m = {0};
 
-    d.rate = 0;
-    d.operations = 0;
-    bool ran = drive_run(&d, &m, all);
+    options.rate = 0;
+    options.calls = 0;
+    bool ran = drive_run(&options, w, &m);
     *ret = measure_rate(&m);
+    *all = m.all;
     measure_clear(&m);
     return ran && *ret > 0;
 }
 
 static bool run_scenario(const scenario *s, const bench_options *o, const place *p, json_t *results)
 {
-    unsigned n_things = o->items > 0 ? (unsigned)o->items : (unsigned)o->in_flight;
-    report r = {.options = o, .fsync = o->store || o->server ? "as it is" : o->fsync, .scenario = s, .agrees = true};
-    char checked[CHECK_BYTES] = "";
+    bench_options options = *o;
     measure m = {0};
-    tally all = {0};
     world w;
+    report r = {.options = &options, .world = &w, .measured = &m};
 
-    bool good = world_open(&w, s, p, n_things);
-    drive_options d = driving(o, s, &w, p);
-    if (good && o->rate_is_times)
-        good = find_capacity(d, &all, &r.capacity);
-    d.rate = o->rate_is_times ? o->rate * r.capacity : o->rate;
-    good = good && drive_run(&d, &m, &all);
+    bool good = world_open(&w, s, o, p);
+    if (good && o->rate_is_times) {
+        good = find_capacity(o, &w, &m.all, &r.capacity);
+        options.rate = o->rate * r.capacity;
+    }
+    good = good && drive_run(&options, &w, &m);
     if (good) {
-        r.measured = &m;
-        r.all = &all;
-        r.agrees = !s->check || s->check(&w, &all, checked);
-        r.checked = checked;
-        r.offered = d.rate;
+        r.agrees = world_agrees(&w, &m.all);
         report_print(&r);
         if (o->plot)
             report_plot(&m);
@@ -67,16 +47,13 @@ static bool run_scenario(const scenario *s, const bench_options *o, const place 
     return good && r.agrees && !interrupted();
 }
 
-static bool run_all(const bench_options *o, json_t *results)
+static bool run_scenarios(const bench_options *o, json_t *results)
 {
     place p;
     bool good = place_open(o, o->fsync, &p);
 
-    for (size_t i = 0; i < o->n_scenarios && good; i++) {
-        const scenario *s = scenario_find(o->scenarios[i]);
-        good = o->compare ? compare_scenario(s, o, &p, o->store ? "as it is" : o->fsync, results)
-                          : run_scenario(s, o, &p, results);
-    }
+    for (size_t i = 0; i < o->n_scenarios && good; i++)
+        good = (o->compare ? compare_scenario : run_scenario)(scenario_find(o->scenarios[i]), o, &p, results);
     place_close(&p);
     return good;
 }
@@ -129,7 +106,7 @@ int main(int argc, char **argv)
         return 2;
     interrupt_catch();
     json_t *results = json_array();
-    bool good = o.table ? table_run(&o, results) : o.scale ? scale_run(&o, results) : run_all(&o, results);
+    bool good = o.table ? table_run(&o, results) : o.scale ? scale_run(&o, results) : run_scenarios(&o, results);
     json_t *all = json_pack("{s:s, s:o}", "version", LOCKSTOCK_VERSION, o.table ? "rows" : "results", results);
     if (file) {
         good = json_dumpf(all, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 && good;

@@ -17,7 +17,18 @@ void *measure_alloc(size_t n, size_t size)
     return memory;
 }
 
-static histogram *of(histogram **h)
+pthread_t thread_start(void *(*function)(void *arg), void *arg)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, function, arg) != 0) {
+        fprintf(stderr, "lockstock-bench: cannot start a thread\n");
+        exit(1);
+    }
+    return thread;
+}
+
+static histogram *allocated(histogram **h)
 {
     if (!*h)
         *h = measure_alloc(1, sizeof **h);
@@ -27,21 +38,40 @@ static histogram *of(histogram **h)
 void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns)
 {
     m->calls[as]++;
-    histogram_record(of(&m->latency[as]), latency_ns);
+    histogram_record(allocated(&m->latency[as]), latency_ns);
     if (own_ns != latency_ns)
-        histogram_record(of(&m->own[as]), own_ns);
+        histogram_record(allocated(&m->own[as]), own_ns);
+}
+
+static void add_tally(tally *all, const tally *from)
+{
+    const uint64_t *source = &from->ok[0][0][0];
+    uint64_t *to = &all->ok[0][0][0];
+
+    for (size_t i = 0; i < sizeof all->ok / sizeof *to; i++)
+        to[i] += source[i];
+    all->started += from->started;
+    all->in_doubt += from->in_doubt;
+    all->not_ok += from->not_ok;
+    if (all->first.code == LKS_OK)
+        all->first = from->first;
 }
 
 void measure_add(measure *m, const measure *from)
 {
+    m->seconds += from->seconds;
     m->hand_offs += from->hand_offs;
+    m->cpu.client += from->cpu.client;
+    m->cpu.server += from->cpu.server;
+    m->cpu.redis += from->cpu.redis;
     for (int f = 0; f < FATES; f++) {
         m->calls[f] += from->calls[f];
         if (from->latency[f])
-            histogram_add(of(&m->latency[f]), from->latency[f]);
+            histogram_add(allocated(&m->latency[f]), from->latency[f]);
         if (from->own[f])
-            histogram_add(of(&m->own[f]), from->own[f]);
+            histogram_add(allocated(&m->own[f]), from->own[f]);
     }
+    add_tally(&m->all, &from->all);
 }
 
 void measure_clear(measure *m)
@@ -51,18 +81,6 @@ void measure_clear(measure *m)
         free(m->own[f]);
     }
     *m = (measure){0};
-}
-
-static double between(double before, double after)
-{
-    return before < 0 || after < 0 ? -1 : after - before;
-}
-
-cpu_times measure_cpu(cpu_times before, cpu_times after)
-{
-    return (cpu_times){.client = between(before.client, after.client),
-                       .server = between(before.server, after.server),
-                       .redis = between(before.redis, after.redis)};
 }
 
 double measure_rate(const measure *m)
@@ -90,6 +108,65 @@ double measure_percentile_us(const measure *m, fate as, double share)
 {
     return m->latency[as] ? (double)histogram_at(m->latency[as], share) / 1e3 : 0;
 }
+
+/* ---- a run --------------------------------------------------------------------- */
+
+enum { WARM_UP, MEASURED, STOPPING };
+
+bool run_is_stopping(const run *r)
+{
+    return atomic_load_explicit(&r->phase, memory_order_relaxed) == STOPPING || interrupted();
+}
+
+bool run_continues(run *r)
+{
+    return !run_is_stopping(r) && (r->options->calls == 0 || atomic_fetch_sub(&r->left, 1) > 0);
+}
+
+bool run_measures(run *r)
+{
+    bool measures = atomic_load_explicit(&r->phase, memory_order_relaxed) == MEASURED;
+
+    if (measures)
+        atomic_store_explicit(&r->some, true, memory_order_relaxed);
+    return measures;
+}
+
+/* Measures for the time, and up to a minute longer until a call was measured, so that no run is empty on a busy
+ * machine. */
+static void measure_time(run *r)
+{
+    enum { PAUSES_MAX = 6000 };
+    bool continues = measure_pause(r->options->seconds);
+
+    for (int i = 0; continues && i < PAUSES_MAX && !atomic_load(&r->some); i++)
+        continues = measure_pause(0.01);
+}
+
+void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *arg, measure *m)
+{
+    cpu_times before = place_cpu(r->place);
+    uint64_t from_ns = clock_now_ns();
+
+    r->left = r->options->calls;
+    r->phase = r->options->calls > 0 ? MEASURED : WARM_UP;
+    start(arg);
+    if (r->options->calls > 0) {
+        await(arg);
+    } else {
+        measure_pause(r->options->warm_up);
+        before = place_cpu(r->place);
+        from_ns = clock_now_ns();
+        atomic_store(&r->phase, MEASURED);
+        measure_time(r);
+    }
+    atomic_store(&r->phase, STOPPING);
+    m->seconds = (double)(clock_now_ns() - from_ns) / 1e9;
+    m->cpu = place_cpu_since(before, place_cpu(r->place));
+    await(arg);
+}
+
+/* ---- interrupts ------------------------------------------------------------------ */
 
 static volatile sig_atomic_t caught;
 
@@ -119,14 +196,4 @@ bool measure_pause(double seconds)
     while (!interrupted() && nanosleep(&left, &left) != 0 && errno == EINTR)
         ;
     return !interrupted();
-}
-
-void measure_pause_until_some(double seconds, atomic_bool *some)
-{
-    enum { STEPS_MAX = 6000 };
-    static const double step_s = 0.01;
-
-    bool continues = measure_pause(seconds);
-    for (int i = 0; continues && i < STEPS_MAX && !atomic_load(some); i++)
-        continues = measure_pause(step_s);
 }

@@ -1,14 +1,19 @@
-/* The measurements of a slice of calls. Begins as zeros; measure_clear frees its contents. */
+/* The measurements of a run. A measure begins as zeros; measure_clear frees its contents. */
 #ifndef LOCKSTOCK_BENCH_MEASURE_H
 #define LOCKSTOCK_BENCH_MEASURE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <lockstock/lockstock.h>
+
 #include "base/clock.h"
 #include "histogram.h"
 #include "place.h"
+
+enum { STEPS_MAX = 2, OUTCOMES_MAX = 16, SCENARIOS_MAX = 24, ROUNDS_MAX = 1000 };
 
 typedef enum fate {
     FATE_OK,      /* answered, with any outcome */
@@ -18,28 +23,36 @@ typedef enum fate {
     FATES
 } fate;
 
+/* Counts of all calls, also those outside the measured time. */
+typedef struct tally {
+    uint64_t ok[SCENARIOS_MAX][STEPS_MAX][OUTCOMES_MAX];
+    uint64_t started, in_doubt, not_ok; /* in_doubt: may have been applied */
+    lks_error first;                    /* the first error */
+} tally;
+
 typedef struct measure {
     double seconds;
     uint64_t hand_offs;        /* of the hot lock, to another holder */
     uint64_t calls[FATES];     /* by fate */
     histogram *latency[FATES]; /* of these calls; NULL: none */
     histogram *own[FATES];     /* open loop: from the start of the call instead of its scheduled time */
-    cpu_times cpu;             /* used during the slice; below 0: not known */
+    cpu_times cpu;             /* below 0: not known */
+    tally all;
 } measure;
 
 /* Allocates zeroed memory. Exits when out of memory. */
 void *measure_alloc(size_t n, size_t size);
 
+/* Starts a thread. Exits if that fails. */
+pthread_t thread_start(void *(*function)(void *arg), void *arg);
+
 /* Adds a call with its latency and the time since its start. */
 void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns);
 
-/* Adds counts and latencies, but not seconds and CPU. */
+/* Adds what another run measured. */
 void measure_add(measure *m, const measure *from);
 
 void measure_clear(measure *m);
-
-/* Returns the CPU between two readings; below 0 if one of them is. */
-cpu_times measure_cpu(cpu_times before, cpu_times after);
 
 /* Returns the answered calls a second. */
 double measure_rate(const measure *m);
@@ -53,14 +66,34 @@ double measure_us(const measure *m, double cpu_seconds);
 /* Returns a percentile of the latencies in microseconds. */
 double measure_percentile_us(const measure *m, fate as, double share);
 
+/* ---- a run --------------------------------------------------------------------- */
+
+/* A run by time has a warm-up, a measured time and an end; a run of a number of operations measures all of them. */
+typedef struct run {
+    const bench_options *options;
+    const place *place;
+    atomic_int phase;
+    atomic_bool some;  /* a call was measured */
+    atomic_llong left; /* operations */
+} run;
+
+/* Returns whether another operation may begin. */
+bool run_continues(run *r);
+
+bool run_is_stopping(const run *r);
+
+/* Returns whether calls are measured now. The caller measures one then. */
+bool run_measures(run *r);
+
+/* Starts the operations and measures them; await waits until all have ended, and may be called twice. Sets the seconds
+ * and the CPU. */
+void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *arg, measure *m);
+
 /* Makes Ctrl-C and SIGTERM end the measurement, so that started programs are ended. Call it once, from main. */
 void interrupt_catch(void);
 bool interrupted(void);
 
 /* Sleeps. Returns false, early, if the program was interrupted. */
 bool measure_pause(double seconds);
-
-/* The same, but sleeps up to a minute longer until a call was measured, so that no slice is empty on a busy machine. */
-void measure_pause_until_some(double seconds, atomic_bool *some);
 
 #endif

@@ -64,18 +64,22 @@ static bool set(const option *f, bench_options *o, const char *what, const char 
 
 static bool consistent(const bench_options *o)
 {
-    if (o->sync && o->rate > 0)
-        return invalid("--sync", "cannot be combined with --rate: a thread that waits starts no calls");
-    if (o->servers > o->connections)
-        return invalid("--servers", "needs as many --connections at least");
-    if (o->compare && o->rate > 0)
-        return invalid("--compare", "cannot be combined with --rate: it compares closed loops");
-    if (o->compare && o->server && !o->store)
-        return invalid("--compare", "needs --store, the Redis of --server");
-    if (o->table && (o->server || o->n_scenarios > 0))
-        return invalid("table", "takes no scenario and no --server: it starts its own servers");
-    if (o->scale && (o->server || o->store))
-        return invalid("scale", "takes no --server and no --store: it starts its own");
+    const struct {
+        bool is;
+        const char *what, *why;
+    } wrong[] = {
+        {o->sync && o->rate > 0, "--sync", "cannot be combined with --rate: a thread that waits starts no calls"},
+        {o->servers > o->connections, "--servers", "needs as many --connections at least"},
+        {o->compare && o->rate > 0, "--compare", "cannot be combined with --rate: it compares closed loops"},
+        {o->compare && o->server && !o->store, "--compare", "needs --store, the Redis of --server"},
+        {o->table && (o->server || o->n_scenarios > 0), "table",
+         "takes no scenario and no --server: it starts its own servers"},
+        {o->scale && (o->server || o->store), "scale", "takes no --server and no --store: it starts its own"},
+    };
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (wrong[i].is)
+            return invalid(wrong[i].what, wrong[i].why);
     return true;
 }
 

@@ -1,7 +1,6 @@
-// lockstock-bench-peer: what a team would write instead of lockstockd with gRPC C++: StockService's Deduct as an
-// asynchronous service with a completion queue, which calls the same library function through one pipelined
-// hiredis connection; and its client, asynchronous too, which can call lockstockd as well. lockstock-bench
-// starts both.
+// lockstock-bench-peer: StockService's Deduct as a team would write it with gRPC C++ instead of using lockstockd: an
+// asynchronous service with a completion queue, which calls the same library function through one pipelined hiredis
+// connection; and its asynchronous client, which can call lockstockd, too. lockstock-bench starts both.
 //
 //   lockstock-bench-peer serve ADDRESS REDIS-SOCKET              prints "ready", then serves until it is ended
 //   lockstock-bench-peer call ADDRESS IN-FLIGHT TAG THINGS FD    calls until it is ended, and counts what was
@@ -53,8 +52,7 @@ struct Call {
     bool finished = false;
 };
 
-// One connection and its thread: commands go out as they come, together where several have come; replies come
-// in the order of the commands.
+// One connection and its thread. Commands that wait are sent together; replies come in the order of the commands.
 class Pipeline
 {
   public:
@@ -124,28 +122,20 @@ class Pipeline
         if (redisBufferRead(redis_) != REDIS_OK)
             Die(redis_->errstr);
         while (redisGetReplyFromReader(redis_, &found) == REDIS_OK && found) {
-            auto *reply = static_cast<redisReply *>(found);
+            const auto *word = static_cast<redisReply *>(found);
             Call *call = under_way_.front();
             under_way_.pop_front();
-            const redisReply *word = reply;
             while (word->type == REDIS_REPLY_ARRAY && word->elements > 0)
                 word = word->element[0];
-            const bool is_text = word->type == REDIS_REPLY_STRING, deducted = word->type == REDIS_REPLY_INTEGER;
-            if (!is_text && !deducted)
-                Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
-            const bool failed = is_text && strcmp(word->str, "ERR") == 0;
+            const bool deducted = word->type == REDIS_REPLY_INTEGER;
+            if (!deducted && (word->type != REDIS_REPLY_STRING || strcmp(word->str, "SOLD_OUT") != 0))
+                Die(word->str ? word->str : "not an answer of the function");
+            call->response.set_outcome(deducted ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
+                                                : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
+            call->response.add_lines()->set_sku(call->request.lines(0).sku());
             call->finished = true;
-            if (!failed && !deducted && strcmp(word->str, "SOLD_OUT") != 0)
-                Die(word->str);
-            if (failed) {
-                call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INTERNAL, "the function failed"), call);
-            } else {
-                call->response.set_outcome(deducted ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
-                                                    : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
-                call->response.add_lines()->set_sku(call->request.lines(0).sku());
-                call->writer.Finish(call->response, grpc::Status::OK, call);
-            }
-            freeReplyObject(reply);
+            call->writer.Finish(call->response, grpc::Status::OK, call);
+            freeReplyObject(found);
         }
     }
 
@@ -185,12 +175,9 @@ int Serve(const char *address, const char *socket)
             continue;
         }
         receive();
-        if (call->request.lines_size() == 1) {
-            pipeline.Submit(call);
-        } else {
-            call->finished = true;
-            call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "lines"), call);
-        }
+        if (call->request.lines_size() != 1)
+            Die("a Deduct must have one line");
+        pipeline.Submit(call);
     }
     return 0;
 }

@@ -2,22 +2,21 @@
 #include "place.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/spawn.h"
 #include "measure.h"
-#include "store/url.h"
 
-enum { ARGS_MAX = 12, LISTEN_BYTES = 160, PATH_BYTES = 96, LOG_BYTES = 1 << 20 };
+enum { ARGS_MAX = 12, LISTEN_BYTES = 160, LOG_BYTES = 1 << 20 };
 
 static bool failed(const char *what)
 {
@@ -41,13 +40,16 @@ pid_t place_spawn(const char *const argv[], int output)
     return pid < 0 ? 0 : pid;
 }
 
-static void end(pid_t pid)
+bool place_end(pid_t pid)
 {
+    int status = SIGTERM;
+
     if (pid > 0) {
         kill(pid, SIGTERM);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
     }
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
 }
 
 double cpu_of(pid_t pid)
@@ -71,93 +73,103 @@ cpu_times place_cpu(const place *p)
     return used;
 }
 
+double cpu_since(double before, double now)
+{
+    return before < 0 || now < 0 ? -1 : now - before;
+}
+
+cpu_times place_cpu_since(cpu_times before, cpu_times now)
+{
+    return (cpu_times){.client = cpu_since(before.client, now.client),
+                       .server = cpu_since(before.server, now.server),
+                       .redis = cpu_since(before.redis, now.redis)};
+}
+
 /* ---- Redis --------------------------------------------------------------------- */
+
+bool redis_answered(const redisReply *reply)
+{
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        fprintf(stderr, "lockstock-bench: Redis says %s\n", reply->str);
+    return reply && reply->type != REDIS_REPLY_ERROR;
+}
+
+bool redis_done(redisReply *reply)
+{
+    bool answered = redis_answered(reply);
+
+    freeReplyObject(reply);
+    return answered;
+}
 
 redisContext *place_connect(const place *p)
 {
-    redisContext *c =
-        p->socket[0] != '\0' ? redisConnectUnix(p->socket) : redisConnect(p->host, (int)strtol(p->port, NULL, 10));
-    redisReply *reply = NULL;
+    const url *u = &p->store;
+    redisContext *c = u->path ? redisConnectUnix(u->path) : redisConnect(u->hosts[0].name, u->hosts[0].port);
+    bool good = c && !c->err;
 
-    if (!c || c->err) {
+    if (!good)
         failed(c ? c->errstr : "no memory");
-        goto bad;
-    }
-    if (p->password[0] != '\0') {
-        reply = p->user[0] != '\0' ? redisCommand(c, "AUTH %s %s", p->user, p->password)
-                                   : redisCommand(c, "AUTH %s", p->password);
-        if (!reply || reply->type == REDIS_REPLY_ERROR) {
-            failed("Redis refuses the password");
-            goto bad;
-        }
-        freeReplyObject(reply);
-    }
-    if (p->db > 0) {
-        reply = redisCommand(c, "SELECT %u", p->db);
-        if (!reply || reply->type == REDIS_REPLY_ERROR) {
-            failed("Redis refuses the database");
-            goto bad;
-        }
-        freeReplyObject(reply);
-    }
-    return c;
-bad:
-    if (reply)
-        freeReplyObject(reply);
-    if (c)
-        redisFree(c);
+    if (good && u->password)
+        good = redis_done(u->user ? redisCommand(c, "AUTH %s %s", u->user, u->password)
+                                  : redisCommand(c, "AUTH %s", u->password));
+    if (good && u->db > 0)
+        good = redis_done(redisCommand(c, "SELECT %u", u->db));
+    if (good)
+        return c;
+    redisFree(c);
     return NULL;
 }
 
 static bool read_store(place *p, const char *text)
 {
-    url found = {0};
     lks_error error;
 
-    if (url_parse(text, "--store", &found, &error) != LKS_OK)
+    if (url_parse(text, "--store", &p->store, &error) != LKS_OK)
         return failed(error.message);
-    bool known = !found.tls && (found.kind == URL_TCP || found.kind == URL_UNIX);
-    if (!known)
-        failed("--store: must be redis:// or unix://; for a store of our own, --fsync");
-    else if (found.kind == URL_UNIX)
-        snprintf(p->socket, sizeof p->socket, "%s", found.path);
-    else {
-        snprintf(p->host, sizeof p->host, "%s", found.hosts[0].name);
-        snprintf(p->port, sizeof p->port, "%u", found.hosts[0].port);
-    }
-    snprintf(p->user, sizeof p->user, "%s", found.user ? found.user : "");
-    snprintf(p->password, sizeof p->password, "%s", found.password ? found.password : "");
-    p->db = found.db;
-    url_clear(&found);
-    return known;
+    bool known = !p->store.tls && (p->store.kind == URL_TCP || p->store.kind == URL_UNIX);
+    return known || failed("--store: must be redis:// or unix://; for a store of our own, --fsync");
 }
 
-/* Returns a number of Redis' INFO; below 0 after printing an error. name: with its colon. */
-static int64_t redis_number(const place *p, const char *section, const char *name)
+/* Redis is to listen there. */
+static void set_socket(place *p, const char *name)
 {
-    redisContext *c = place_connect(p);
-    redisReply *info = c ? redisCommand(c, "INFO %s", section) : NULL;
+    size_t size = sizeof p->dir + strlen(name);
+
+    p->store.path = measure_alloc(1, size);
+    snprintf(p->store.path, size, "%s%s", p->dir, name);
+}
+
+int64_t redis_number(redisContext *redis, const char *section, const char *name)
+{
+    redisReply *info = redisCommand(redis, "INFO %s", section);
     const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
     int64_t number = at ? strtoll(at + strlen(name), NULL, 10) : -1;
 
-    if (c && !at)
+    freeReplyObject(info);
+    return number;
+}
+
+static int64_t number_of(const place *p, const char *section, const char *name)
+{
+    redisContext *c = place_connect(p);
+    int64_t number = c ? redis_number(c, section, name) : -1;
+
+    if (c && number < 0)
         failed("Redis refuses INFO");
-    if (info)
-        freeReplyObject(info);
-    if (c)
-        redisFree(c);
+    redisFree(c);
     return number;
 }
 
 int64_t place_redis_bytes(const place *p)
 {
-    return redis_number(p, "memory", "used_memory:");
+    return number_of(p, "memory", "used_memory:");
 }
 
 /* Returns the pid that Redis reports if that process runs on this machine, else 0. */
 static pid_t pid_of_redis(const place *p)
 {
-    pid_t pid = (pid_t)redis_number(p, "server", "process_id:");
+    pid_t pid = (pid_t)number_of(p, "server", "process_id:");
     char path[64], name[32] = "";
 
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
@@ -171,11 +183,12 @@ static pid_t pid_of_redis(const place *p)
 
 static bool start_redis(place *p)
 {
+    set_socket(p, "/redis.sock");
     /* clang-format off */
     const char *const argv[] = {
         "redis-server",
         "--port", "0",
-        "--unixsocket", p->socket,
+        "--unixsocket", p->store.path,
         "--save", "",
         "--dir", p->dir,
         "--loglevel", "warning",
@@ -184,7 +197,6 @@ static bool start_redis(place *p)
     };
     /* clang-format on */
 
-    snprintf(p->socket, sizeof p->socket, "%s/redis.sock", p->dir);
     p->started_redis = place_spawn(argv, -1);
     return p->started_redis > 0 || failed("cannot start redis-server");
 }
@@ -210,23 +222,13 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-static void log_path(const place *p, unsigned server, char path[PATH_BYTES])
-{
-    snprintf(path, PATH_BYTES, "%s/log%u", p->dir, server);
-}
-
 /* Returns the log of a lockstockd, to be freed by the caller. */
 static char *read_log(const place *p, unsigned server)
 {
-    char path[PATH_BYTES];
     char *text = measure_alloc(1, LOG_BYTES);
+    ssize_t len = pread(p->log[server], text, LOG_BYTES - 1, 0);
 
-    log_path(p, server, path);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        text[fread(text, 1, LOG_BYTES - 1, file)] = '\0';
-        fclose(file);
-    }
+    text[len > 0 ? len : 0] = '\0';
     return text;
 }
 
@@ -265,10 +267,9 @@ static void print_errors(const place *p, unsigned server)
 /* Starts one more. The first starts the embedded Redis, and the others use it. */
 static bool start_server(place *p, const bench_options *o, const char *fsync)
 {
-    static const char grpc[] = "grpc://127.0.0.1:0";
-    char program[PATH_MAX], listen[LISTEN_BYTES], store[512], path[PATH_BYTES];
+    char program[PATH_MAX], listen[LISTEN_BYTES], store[512];
     const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
-    bool saved = strcmp(fsync, "none") != 0;
+    bool embedded = !o->store && strcmp(fsync, "none") != 0, unix_socket = strcmp(o->wire, "unix") == 0;
     unsigned i = p->n_servers;
     size_t n = 5;
 
@@ -276,31 +277,38 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
         snprintf(program, sizeof program, "%s", o->lockstockd);
     else
         place_find("lockstockd", program);
-    if (strcmp(o->wire, "unix") == 0)
-        snprintf(listen, sizeof listen, "unix://%s/server%u.sock,%s", p->dir, i, grpc);
+    if (unix_socket)
+        snprintf(listen, sizeof listen, "unix://%s/server%u.sock,grpc://127.0.0.1:0", p->dir, i);
     else
-        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s,%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "",
-                 grpc);
-    if (o->store) {
-        snprintf(store, sizeof store, "%s", o->store);
-    } else if (!saved || i > 0) {
-        snprintf(store, sizeof store, "unix://%s", p->socket);
-    } else {
+        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s,grpc://127.0.0.1:0", o->wire,
+                 strstr(o->wire, "ws") ? "/lockstock" : "");
+    if (embedded && i == 0) {
         snprintf(store, sizeof store, "embedded:%s/data", p->dir);
-        snprintf(p->socket, sizeof p->socket, "%s/data/redis.sock", p->dir);
+        set_socket(p, "/data/redis.sock");
         args[n++] = "--fsync";
         args[n++] = fsync;
+    } else {
+        snprintf(store, sizeof store, "%s%s", o->store ? "" : "unix://", o->store ? o->store : p->store.path);
     }
-    if (o->store || !saved)
+    if (!embedded)
         args[n++] = "--allow-unsafe-store";
-    log_path(p, i, path);
-    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    p->server[i] = log >= 0 ? place_spawn(args, log) : 0;
-    if (log >= 0)
-        close(log);
-    if (p->server[i] > 0)
-        p->n_servers++;
+    p->log[i] = memfd_create("log", MFD_CLOEXEC);
+    if (p->log[i] < 0)
+        return failed("cannot make a log");
+    p->server[i] = place_spawn(args, p->log[i]);
+    p->n_servers++;
     return p->server[i] > 0 && await_ready(p, i);
+}
+
+static bool make_directory(place *p)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(p->dir, sizeof p->dir, "%s/lockstock-bench-XXXXXX", tmp && strlen(tmp) < 24 ? tmp : "/tmp");
+    if (mkdtemp(p->dir))
+        return true;
+    p->dir[0] = '\0';
+    return failed("cannot make a temporary directory");
 }
 
 bool place_open(const bench_options *o, const char *fsync, place *ret)
@@ -308,23 +316,17 @@ bool place_open(const bench_options *o, const char *fsync, place *ret)
     *ret = (place){0};
     bool opened = !o->store || read_store(ret, o->store);
 
-    if (opened && !o->server) {
-        const char *tmp = getenv("TMPDIR");
-        snprintf(ret->dir, sizeof ret->dir, "%s/lockstock-bench-XXXXXX", tmp && strlen(tmp) < 24 ? tmp : "/tmp");
-        if (!mkdtemp(ret->dir)) {
-            ret->dir[0] = '\0';
-            opened = failed("cannot make a temporary directory");
-        }
-    }
-    if (opened && !o->server && !o->store && strcmp(fsync, "none") == 0)
-        opened = start_redis(ret);
     if (o->server) {
         snprintf(ret->url[0], sizeof ret->url[0], "%s", o->server);
         ret->n_servers = 1;
+    } else {
+        opened = opened && make_directory(ret);
+        if (opened && !o->store && strcmp(fsync, "none") == 0)
+            opened = start_redis(ret);
+        while (opened && ret->n_servers < o->servers)
+            opened = start_server(ret, o, fsync);
     }
-    while (opened && ret->n_servers < o->servers && !o->server)
-        opened = start_server(ret, o, fsync);
-    if (opened && (ret->socket[0] != '\0' || ret->host[0] != '\0'))
+    if (opened && (ret->store.path || ret->store.n_hosts > 0))
         ret->redis = pid_of_redis(ret);
     if (!opened)
         place_close(ret);
@@ -340,12 +342,15 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 void place_close(place *p)
 {
     for (unsigned i = p->n_servers; i-- > 0;)
-        end(p->server[i]);
-    end(p->started_redis);
+        place_end(p->server[i]);
+    place_end(p->started_redis);
     for (unsigned i = 0; i < p->n_servers; i++)
-        if (p->server[i] > 0)
+        if (p->log[i] > 0) {
             print_errors(p, i);
+            close(p->log[i]);
+        }
     if (p->dir[0] != '\0')
         nftw(p->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    url_clear(&p->store);
     *p = (place){0};
 }

@@ -1,4 +1,4 @@
-"""What the measurements share: programs that they start, a connection to Redis, and calls of the function library."""
+"""Shared by the measurements: a Redis of their own, connections to it, and calls of the function library."""
 import os
 import re
 import signal
@@ -7,30 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-
-class Programs:
-    """Each writes into a file of a folder; all end together."""
-
-    def __init__(self, folder):
-        self.folder, self.started = folder, []
-
-    def start(self, name, *words, until):
-        """Returns the process and what it has written, as soon as `until` is in that."""
-        path = os.path.join(self.folder, name)
-        with open(path, "w") as out:
-            process = subprocess.Popen([str(word) for word in words], stdout=out, stderr=subprocess.STDOUT)
-        self.started.append(process)
-        while until not in (text := open(path).read()):
-            if process.poll() is not None:
-                raise SystemExit(f"{words[0]}: {text}")
-            time.sleep(0.05)
-        return process, text
-
-    def end(self):
-        for process in reversed(self.started):
-            process.terminate()
-            process.wait()
 
 
 class Redis:
@@ -103,10 +79,6 @@ class Redis:
     def call(self, *words):
         return self.many([words])[0]
 
-    def number(self, section, name):
-        """Returns a number of INFO."""
-        return int(re.search(rf"{name}:(\d+)", self.call("INFO", section).decode()).group(1))
-
 
 class Library:
     """The function library, loaded into a Redis."""
@@ -122,54 +94,14 @@ class Library:
         self.n += 1
         return self.n
 
-    def base(self, group):
-        return f"ls:{{default/{group}}}:"
-
     def fcall(self, function, subs):
         """Returns a command; subs: (group, arguments) of each call. Calls of one group share a base."""
         same = len({group for group, _ in subs}) == 1
-        bases = [self.base(group) for group, _ in (subs[:1] if same else subs)]
+        bases = [f"ls:{{default/{group}}}:" for group, _ in (subs[:1] if same else subs)]
         words = ["FCALL", f"{function}_{self.digest}", len(bases), *bases]
         for _, args in subs:
             words += [len(args), *args]
         return tuple(words)
 
-    def cost(self, commands, at_once=16):
-        """Returns the microseconds of CPU of Redis' thread. Exits on an error."""
-        before = self.redis.ran_us()
-        replies = self.redis.many(commands, at_once)
-        for words, reply in zip(commands, replies):
-            for one in reply if calls_of(words) > 1 and isinstance(reply, list) else [reply]:
-                if isinstance(one, list) and one and one[0] == b"ERR":
-                    sys.exit(f"{words[1]}: {one}")
-        return self.redis.ran_us() - before
-
-    def commands(self):
-        """Returns the number of commands that functions and scripts ran."""
-        stats = self.redis.call("INFO", "commandstats").decode()
-        calls = {name: int(n) for name, n in re.findall(r"cmdstat_([\w|]+):calls=(\d+)", stats)}
-        return sum(n for name, n in calls.items() if name not in ("fcall", "evalsha", "info", "config|resetstat"))
-
-
-def calls_of(words):
-    """Returns the number of calls in a command."""
-    if words[0] != "FCALL":
-        return 1
-    n, at = 0, 3 + int(words[2])
-    while at < len(words):
-        n, at = n + 1, at + 1 + int(words[at])
-    return n
-
-
-def arguments():
-    """Returns the words of the command line, and its flags as a dictionary ("--rounds=7")."""
-    flags = dict(([*word[2:].split("="), ""])[:2] for word in sys.argv[1:] if word.startswith("--"))
-    return [word for word in sys.argv[1:] if not word.startswith("--")], flags
-
-
-def order(i):
-    return f"0192f3a4-7b1c-7c3e-8d2f-{i:012d}"
-
-
-def token(i):
-    return f"{i:032x}"
+    def run(self, group, function, args):
+        self.redis.call(*self.fcall(function, [(group, args)]))

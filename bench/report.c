@@ -25,6 +25,17 @@ spread spread_of(double *values, size_t n)
     return (spread){.min = values[0], .median = (values[(n - 1) / 2] + values[n / 2]) / 2, .max = values[n - 1]};
 }
 
+const char *report_fsync(const bench_options *o)
+{
+    return o->store || o->server ? "as it is" : o->fsync;
+}
+
+bool report_wrong(const world *w)
+{
+    fprintf(stderr, "lockstock-bench: %s: WRONG: %s\n", w->scenario->name, w->checked);
+    return false;
+}
+
 /* ---- JSON ---------------------------------------------------------------------- */
 
 static json_t *number(double value)
@@ -42,22 +53,22 @@ static json_t *latencies_json(histogram *const of[FATES])
     json_t *all = json_object();
 
     for (int f = 0; f < FATES; f++) {
-        json_t *one = of[f] ? json_object() : NULL;
-        for (size_t i = 0; one && i < N_PERCENTILES; i++)
+        if (!of[f])
+            continue;
+        json_t *one = json_object();
+        for (size_t i = 0; i < N_PERCENTILES; i++)
             json_object_set_new(one, percentiles[i].name,
                                 number((double)histogram_at(of[f], percentiles[i].share) / 1e3));
-        if (one)
-            json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
-        if (one)
-            json_object_set_new(all, fates[f], one);
+        json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
+        json_object_set_new(all, fates[f], one);
     }
     return all;
 }
 
 void report_measure_json(json_t *to, const measure *m)
 {
-    const double us[] = {m->cpu.client, m->cpu.server, m->cpu.redis};
     static const char *const whose[] = {"client", "server", "redis"};
+    const double us[] = {m->cpu.client, m->cpu.server, m->cpu.redis};
     json_t *calls = json_object(), *cpu = json_object();
 
     for (int f = 0; f < FATES; f++)
@@ -67,12 +78,10 @@ void report_measure_json(json_t *to, const measure *m)
             json_object_set_new(cpu, whose[i], number(measure_us(m, us[i])));
     if (m->hand_offs > 0)
         json_object_set_new(to, "hand_offs_per_second", number((double)m->hand_offs / m->seconds));
-    json_object_set_new(to, "seconds", number(m->seconds));
-    json_object_set_new(to, "calls", calls);
-    json_object_set_new(to, "calls_per_second", number(measure_rate(m)));
-    json_object_set_new(to, "latency_us", latencies_json(m->latency));
-    json_object_set_new(to, "own_latency_us", latencies_json(m->own));
-    json_object_set_new(to, "cpu_us_a_call", cpu);
+    json_object_update_new(to, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", number(m->seconds), "calls",
+                                         calls, "calls_per_second", number(measure_rate(m)), "latency_us",
+                                         latencies_json(m->latency), "own_latency_us", latencies_json(m->own),
+                                         "cpu_us_a_call", cpu));
 }
 
 /* ---- outcomes ------------------------------------------------------------------ */
@@ -86,27 +95,30 @@ static const char *outcome_name(const ProtobufCEnumDescriptor *of, int outcome)
     return at ? at + strlen("_OUTCOME_") : "ANSWERED";
 }
 
-/* Visits each outcome that occurred, for each call of each scenario (mix has several). */
-static void each_outcome(const tally *all, void (*visit)(void *arg, const char *name, uint64_t n), void *arg)
+/* Returns each outcome that occurred, for each call of each scenario (mix has several). */
+static json_t *outcomes_json(const tally *all)
 {
+    json_t *found = json_array();
+
     for (unsigned s = 0; s < n_scenarios; s++)
-        for (int step = 0; step < DRIVE_STEPS_MAX; step++)
-            for (int outcome = 0; outcome < DRIVE_OUTCOMES_MAX; outcome++) {
-                uint64_t n = tally_of(all, &scenarios[s], step, outcome);
-                if (n > 0)
-                    visit(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
-            }
+        for (int step = 0; step < STEPS_MAX; step++)
+            for (int outcome = 0; outcome < OUTCOMES_MAX; outcome++)
+                if (all->ok[s][step][outcome] > 0)
+                    json_array_append_new(found, json_pack("{s:s, s:I}", "outcome",
+                                                           outcome_name(scenarios[s].steps[step].outcomes, outcome),
+                                                           "calls", (json_int_t)all->ok[s][step][outcome]));
+    return found;
 }
 
-static void print_outcome(void *arg, const char *name, uint64_t n)
+static void print_outcomes(const tally *all)
 {
-    (void)arg;
-    printf(" %s %" PRIu64, name, n);
-}
+    json_t *outcomes = outcomes_json(all), *one;
+    size_t i;
 
-static void add_outcome(void *arg, const char *name, uint64_t n)
-{
-    json_array_append_new(arg, json_pack("{s:s, s:I}", "outcome", name, "calls", (json_int_t)n));
+    json_array_foreach(outcomes, i, one)
+        printf(" %s %" JSON_INTEGER_FORMAT, json_string_value(json_object_get(one, "outcome")),
+               json_integer_value(json_object_get(one, "calls")));
+    json_decref(outcomes);
 }
 
 /* ---- one run ------------------------------------------------------------------- */
@@ -139,16 +151,16 @@ void report_print(const report *r)
     const bench_options *o = r->options;
     const measure *m = r->measured;
 
-    printf("%s: %s\n  ", r->scenario->name, r->scenario->what);
-    if (r->offered > 0)
-        printf("%.0f operations a second offered, %.0f calls a second ended, ", r->offered,
+    printf("%s: %s\n  ", r->world->scenario->name, r->world->scenario->what);
+    if (o->rate > 0)
+        printf("%.0f operations a second offered, %.0f calls a second ended, ", o->rate,
                (double)measure_calls(m) / m->seconds);
     else
         printf("%ld %s, ", o->in_flight, o->sync ? "threads" : "in flight");
     if (r->capacity > 0)
-        printf("%.1f times the capacity of %.0f, ", r->offered / r->capacity, r->capacity);
+        printf("%.1f times the capacity of %.0f, ", o->rate / r->capacity, r->capacity);
     printf("%ld connection%s, %s, fsync %s, %.1f s\n", o->connections, o->connections == 1 ? "" : "s",
-           o->server ? o->server : o->wire, r->fsync, m->seconds);
+           o->server ? o->server : o->wire, report_fsync(o), m->seconds);
     printf("  %.0f calls a second answered", measure_rate(m));
     if (m->hand_offs > 0)
         printf(", %.0f hand-offs", (double)m->hand_offs / m->seconds);
@@ -163,36 +175,35 @@ void report_print(const report *r)
         if (m->calls[f] > 0)
             print_latencies(m, (fate)f);
     printf("  outcomes  ");
-    each_outcome(r->all, print_outcome, NULL);
-    if (r->all->not_ok > 0)
-        printf(" not answered %" PRIu64 " (the first: %s, %s)", r->all->not_ok, lks_code_name(r->all->first.code),
-               r->all->first.message);
-    if (r->checked[0] != '\0')
-        printf("\n  checked    %s: %s", r->checked, r->agrees ? "right" : "WRONG");
+    print_outcomes(&m->all);
+    if (m->all.not_ok > 0)
+        printf(" not answered %" PRIu64 " (the first: %s, %s)", m->all.not_ok, lks_code_name(m->all.first.code),
+               m->all.first.message);
+    if (r->world->checked[0] != '\0')
+        printf("\n  checked    %s: %s", r->world->checked, r->agrees ? "right" : "WRONG");
     puts("\n");
 }
 
 json_t *report_json(const report *r)
 {
     const bench_options *o = r->options;
-    json_t *outcomes = json_array();
+    const measure *m = r->measured;
     json_t *to =
-        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->scenario->name, "in_flight",
-                  (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
-                  o->server ? o->server : o->wire, "fsync", r->fsync, "loop",
-                  r->offered > 0 ? "open"
-                  : o->sync      ? "threads"
-                                 : "closed",
-                  "calls_started", (json_int_t)r->all->started, "not_answered", (json_int_t)r->all->not_ok, "in_doubt",
-                  (json_int_t)r->all->in_doubt, "checked", r->checked, "agrees", r->agrees ? "yes" : "no");
+        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->world->scenario->name,
+                  "in_flight", (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
+                  o->server ? o->server : o->wire, "fsync", report_fsync(o), "loop",
+                  o->rate > 0 ? "open"
+                  : o->sync   ? "threads"
+                              : "closed",
+                  "calls_started", (json_int_t)m->all.started, "not_answered", (json_int_t)m->all.not_ok, "in_doubt",
+                  (json_int_t)m->all.in_doubt, "checked", r->world->checked, "agrees", r->agrees ? "yes" : "no");
 
-    if (r->offered > 0)
-        json_object_set_new(to, "offered_per_second", number(r->offered));
+    if (o->rate > 0)
+        json_object_set_new(to, "offered_per_second", number(o->rate));
     if (r->capacity > 0)
         json_object_set_new(to, "capacity_per_second", number(r->capacity));
-    report_measure_json(to, r->measured);
-    each_outcome(r->all, add_outcome, outcomes);
-    json_object_set_new(to, "outcomes", outcomes);
+    report_measure_json(to, m);
+    json_object_set_new(to, "outcomes", outcomes_json(&m->all));
     return to;
 }
 

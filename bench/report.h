@@ -20,16 +20,18 @@ json_t *spread_json(spread s);
 
 /* One run of a scenario. */
 typedef struct report {
-    const bench_options *options;
-    const char *fsync;
-    const scenario *scenario;
+    const bench_options *options; /* rate: scheduled operations a second */
+    const world *world;
     const measure *measured;
-    const tally *all;
-    bool agrees; /* the checks after the run passed */
-    const char *checked;
-    double offered;  /* scheduled operations a second; 0: closed loop */
+    bool agrees;     /* the checks after the run passed */
     double capacity; /* measured before; 0: not measured */
 } report;
+
+/* Returns how the store of a run writes to disk. */
+const char *report_fsync(const bench_options *o);
+
+/* Prints that the check of a world failed. Returns false. */
+bool report_wrong(const world *w);
 
 void report_print(const report *r);
 json_t *report_json(const report *r);

@@ -15,6 +15,12 @@ enum {
     BODY_BYTES = 100
 };
 
+/* Returns how often a step had an outcome. */
+static uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome)
+{
+    return all->ok[s - scenarios][step][outcome];
+}
+
 static char *thing(const op *o)
 {
     return o->world->things[o->turn % o->world->n_things];
@@ -22,36 +28,28 @@ static char *thing(const op *o)
 
 /* ---- stock ---------------------------------------------------------------------- */
 
-static lks_line one_of(op *o)
-{
-    lks_line line = LKS_LINE_INIT;
-
-    line.sku = thing(o);
-    line.quantity = 1;
-    return line;
-}
+#define ONE_UNIT(request)                              \
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line}; \
+    line.sku = thing(o);                               \
+    line.quantity = 1;                                 \
+    (request).order_id = o->id;                        \
+    (request).lines = lines;                           \
+    (request).n_lines = 1;                             \
+    (request).fresh = true
 
 static lks_code deduct(op *o, lks_error *error)
 {
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
-    lks_line line = one_of(o), *lines[] = {&line};
 
-    request.order_id = o->id;
-    request.lines = lines;
-    request.n_lines = 1;
-    request.fresh = true;
+    ONE_UNIT(request);
     return drive_call(o, &lks_stock_deduct_method, &request, 0, error);
 }
 
 static lks_code reserve(op *o, lks_error *error)
 {
     lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
-    lks_line line = one_of(o), *lines[] = {&line};
 
-    request.order_id = o->id;
-    request.lines = lines;
-    request.n_lines = 1;
-    request.fresh = true;
+    ONE_UNIT(request);
     request.hold_ms = MINUTE_MS;
     return drive_call(o, &lks_stock_reserve_method, &request, 0, error);
 }
@@ -66,7 +64,7 @@ static lks_code confirm(op *o, lks_error *error)
 }
 
 /* The items have sold as many units as the callers were told. Calls in doubt may have been applied. */
-static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_stock(world *w, const tally *all)
 {
     uint64_t told = 0, sold = 0;
     lks_error error;
@@ -82,19 +80,20 @@ static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
         lks_get_item_response *response = NULL;
         request.sku = w->things[i];
         if (lks_stock_get_item(w->channel, &request, NULL, &response, &error) != LKS_OK) {
-            snprintf(text, CHECK_BYTES, "cannot read an item: %.100s", error.message);
+            snprintf(w->checked, CHECK_BYTES, "cannot read an item: %.100s", error.message);
             return false;
         }
         sold += (uint64_t)response->item->sold;
         lks_get_item_response_free(response);
     }
-    snprintf(text, CHECK_BYTES, "sold %" PRIu64 ", told %" PRIu64 ", in doubt %" PRIu64, sold, told, all->in_doubt);
+    snprintf(w->checked, CHECK_BYTES, "sold %" PRIu64 ", told %" PRIu64 ", in doubt %" PRIu64, sold, told,
+             all->in_doubt);
     return sold >= told && sold <= told + all->in_doubt;
 }
 
 /* ---- locks ------------------------------------------------------------------------ */
 
-static lks_code acquire(op *o, int64_t wait_ms, lks_error *error)
+static lks_code acquire(op *o, lks_error *error)
 {
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
@@ -104,18 +103,8 @@ static lks_code acquire(op *o, int64_t wait_ms, lks_error *error)
     request.n_targets = 1;
     request.token = o->id;
     request.lease_ms = MINUTE_MS;
-    request.wait_ms = wait_ms;
-    return drive_call(o, &lks_lock_acquire_method, &request, (uint32_t)wait_ms, error);
-}
-
-static lks_code try_acquire(op *o, lks_error *error)
-{
-    return acquire(o, 0, error);
-}
-
-static lks_code wait_acquire(op *o, lks_error *error)
-{
-    return acquire(o, MINUTE_MS, error);
+    request.wait_ms = o->scenario->variant;
+    return drive_call(o, &lks_lock_acquire_method, &request, (uint32_t)o->scenario->variant, error);
 }
 
 static void acquired(op *o, const void *message)
@@ -141,14 +130,14 @@ static lks_code release(op *o, lks_error *error)
 }
 
 /* All acquired locks were released, and the hot lock never had two holders. */
-static bool check_lock(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_lock(world *w, const tally *all)
 {
     uint64_t taken = tally_of(all, w->scenario, 0, LKS_ACQUIRE_OUTCOME_ACQUIRED);
     uint64_t released = tally_of(all, w->scenario, 1, LKS_RELEASE_OUTCOME_RELEASED);
     unsigned overlaps = atomic_load(&w->overlaps);
 
-    snprintf(text, CHECK_BYTES, "acquired %" PRIu64 ", released %" PRIu64 ", held by two %u times", taken, released,
-             overlaps);
+    snprintf(w->checked, CHECK_BYTES, "acquired %" PRIu64 ", released %" PRIu64 ", held by two %u times", taken,
+             released, overlaps);
     return overlaps == 0 && released <= taken && released + all->not_ok >= taken;
 }
 
@@ -185,12 +174,12 @@ static lks_code complete(op *o, lks_error *error)
 }
 
 /* All keys are new: each Begin executes, and each Complete is stored. */
-static bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_begin(world *w, const tally *all)
 {
     uint64_t executed = tally_of(all, w->scenario, 0, LKS_BEGIN_OUTCOME_EXECUTE);
     uint64_t stored = tally_of(all, w->scenario, 1, LKS_COMPLETE_OUTCOME_STORED);
 
-    snprintf(text, CHECK_BYTES, "executed %" PRIu64 ", stored %" PRIu64, executed, stored);
+    snprintf(w->checked, CHECK_BYTES, "executed %" PRIu64 ", stored %" PRIu64, executed, stored);
     return stored <= executed && stored + all->not_ok >= executed;
 }
 
@@ -213,11 +202,11 @@ static lks_code check(op *o, lks_error *error)
 }
 
 /* The limit is one an hour, and the run may cross the end of an hour. */
-static bool check_denied(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_denied(world *w, const tally *all)
 {
     uint64_t allowed = tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_ALLOWED);
 
-    snprintf(text, CHECK_BYTES, "allowed %" PRIu64 ", denied %" PRIu64, allowed,
+    snprintf(w->checked, CHECK_BYTES, "allowed %" PRIu64 ", denied %" PRIu64, allowed,
              tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_DENIED));
     return allowed <= 2;
 }
@@ -259,11 +248,11 @@ static bool prepare_ids(world *w, lks_error *error)
     return false;
 }
 
-static bool check_ids(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_ids(world *w, const tally *all)
 {
     uint64_t ok = tally_of(all, w->scenario, 0, 0), ids = atomic_load(&w->ids);
 
-    snprintf(text, CHECK_BYTES, "answers %" PRIu64 ", ids %" PRIu64, ok, ids);
+    snprintf(w->checked, CHECK_BYTES, "answers %" PRIu64 ", ids %" PRIu64, ok, ids);
     return ok == ids;
 }
 
@@ -286,28 +275,30 @@ static lks_code decode(op *o, lks_error *error)
     }
 #define DEDUCT .steps = {STEP(deduct, .start = deduct)}, .check = check_stock
 #define RESERVE STEP(reserve, .start = reserve, .next_if = LKS_RESERVE_OUTCOME_RESERVED)
-#define ACQUIRE(how) STEP(acquire, .start = (how), .seen = acquired, .next_if = LKS_ACQUIRE_OUTCOME_ACQUIRED)
-#define LOCK(how) .steps = {ACQUIRE(how), STEP(release, .start = release)}, .check = check_lock
+#define ACQUIRE STEP(acquire, .start = acquire, .seen = acquired, .next_if = LKS_ACQUIRE_OUTCOME_ACQUIRED)
+#define LOCK(wait_ms) .steps = {ACQUIRE, STEP(release, .start = release)}, .check = check_lock, .variant = (wait_ms)
 #define BEGIN STEP(begin, .start = begin, .seen = begun, .next_if = LKS_BEGIN_OUTCOME_EXECUTE)
 #define CHECK(algorithm) .steps = {STEP(check, .start = check)}, .variant = LKS_ALGORITHM_##algorithm
 #define NEXT(kind) \
     .things = 1, .steps = {{.start = next, .seen = got_ids}}, .check = check_ids, .variant = LKS_ID_KIND_##kind
 
+enum { AT_DEDUCT, AT_RESERVE = 3, AT_LOCK, AT_BEGIN = 6, AT_BUCKET = 10 }; /* in the table; of mix */
+
 /* clang-format off */
 const scenario scenarios[] = {
-    {"deduct", "Deduct, each caller its own item", .on_hand = PLENTY, DEDUCT},
+    [AT_DEDUCT] = {"deduct", "Deduct, each caller its own item", .on_hand = PLENTY, DEDUCT},
     {"deduct-hot", "Deduct, all of one item", .things = 1, .on_hand = PLENTY, DEDUCT},
     {"sold-out", "Deduct of one item that is sold out", .things = 1, .sold_out = true, DEDUCT},
-    {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
+    [AT_RESERVE] = {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
      .check = check_stock},
-    {"lock", "Acquire, then Release, each caller its own name", LOCK(try_acquire)},
-    {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(wait_acquire)},
-    {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
+    [AT_LOCK] = {"lock", "Acquire, then Release, each caller its own name", LOCK(0)},
+    {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(MINUTE_MS)},
+    [AT_BEGIN] = {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
      .check = check_begin},
     {"check-fixed", "Check, FIXED_WINDOW", CHECK(FIXED_WINDOW)},
     {"check-log", "Check, SLIDING_LOG", CHECK(SLIDING_LOG)},
     {"check-window", "Check, SLIDING_WINDOW", CHECK(SLIDING_WINDOW)},
-    {"check-bucket", "Check, TOKEN_BUCKET", CHECK(TOKEN_BUCKET)},
+    [AT_BUCKET] = {"check-bucket", "Check, TOKEN_BUCKET", CHECK(TOKEN_BUCKET)},
     {"check-denied", "Check of one key that is over its limit", .things = 1, CHECK(FIXED_WINDOW), .check = check_denied},
     {"ids", "Next, SNOWFLAKE", NEXT(SNOWFLAKE), .prepare = prepare_ids},
     {"ids-uuid", "Next, UUID_V7", NEXT(UUID_V7)},
@@ -317,11 +308,7 @@ const scenario scenarios[] = {
 };
 /* clang-format on */
 const unsigned n_scenarios = sizeof scenarios / sizeof scenarios[0];
-_Static_assert(sizeof scenarios / sizeof scenarios[0] <= DRIVE_SCENARIOS_MAX, "a tally has no room for them");
-
-static const char *const mixed[] = {"deduct", "deduct", "reserve", "lock", "check-bucket",
-                                    "deduct", "deduct", "reserve", "lock", "begin"};
-enum { N_MIXED = sizeof mixed / sizeof mixed[0] };
+_Static_assert(sizeof scenarios / sizeof scenarios[0] <= SCENARIOS_MAX, "a tally has no room for them");
 
 const scenario *scenario_find(const char *name)
 {
@@ -331,14 +318,12 @@ const scenario *scenario_find(const char *name)
     return NULL;
 }
 
-unsigned scenario_number(const scenario *s)
+const scenario *scenario_of(const world *w, uint64_t serial)
 {
-    return (unsigned)(s - scenarios);
-}
+    static const unsigned char mixed[] = {AT_DEDUCT, AT_DEDUCT, AT_RESERVE, AT_LOCK, AT_BUCKET,
+                                          AT_DEDUCT, AT_DEDUCT, AT_RESERVE, AT_LOCK, AT_BEGIN};
 
-uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome)
-{
-    return all->ok[scenario_number(s)][step][outcome];
+    return w->scenario->steps[0].start ? w->scenario : &scenarios[mixed[serial % sizeof mixed]];
 }
 
 /* ---- a world ------------------------------------------------------------------------------ */
@@ -356,18 +341,20 @@ static bool put_items(world *w, lks_error *error)
     return true;
 }
 
-bool world_open(world *w, const scenario *s, const place *p, unsigned n_things)
+bool world_open(world *w, const scenario *s, const bench_options *o, const place *p)
 {
     static const lks_channel_options options = {.timeout_ms = 30000};
+    int64_t n = s->things > 0 ? s->things : o->items > 0 ? o->items : o->in_flight;
+    bool has_items = s->on_hand > 0 || s->sold_out;
     lks_error error = {0};
 
-    *w = (world){.scenario = s, .n_things = s->things > 0 ? s->things : n_things};
+    *w = (world){.scenario = s, .place = p, .n_things = (unsigned)n};
     w->things = measure_alloc(w->n_things, sizeof *w->things);
     bool opened = getrandom(&w->tag, sizeof w->tag, 0) == (ssize_t)sizeof w->tag;
     for (unsigned i = 0; i < w->n_things; i++)
         snprintf(w->things[i], sizeof w->things[i], "%016" PRIx64 "-%u", w->tag, i);
     opened = opened && lks_channel_open(p->url[0], &options, &w->channel, &error) == LKS_OK &&
-             ((s->on_hand == 0 && !s->sold_out) || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
+             (!has_items || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
     if (!opened)
         fprintf(stderr, "lockstock-bench: %s: %s: %s\n", s->name, lks_code_name(error.code), error.message);
     return opened;
@@ -381,32 +368,7 @@ void world_close(world *w)
     w->things = NULL;
 }
 
-/* ---- for the driver ------------------------------------------------------------------------ */
-
-void scenario_begin(op *o)
+bool world_agrees(world *w, const tally *all)
 {
-    static _Atomic(const scenario *) found[N_MIXED];
-
-    o->scenario = o->world->scenario;
-    if (o->scenario->steps[0].start)
-        return;
-    size_t at = o->serial % N_MIXED;
-    const scenario *s = atomic_load_explicit(&found[at], memory_order_relaxed);
-    if (!s) {
-        s = scenario_find(mixed[at]);
-        atomic_store_explicit(&found[at], s, memory_order_relaxed);
-    }
-    o->scenario = s;
-}
-
-void scenario_answered(op *o, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    const scenario_step *s = &o->scenario->steps[o->step];
-    int outcome = 0;
-
-    if (response && s->outcomes)
-        memcpy(&outcome, (const char *)response + s->outcome_at, sizeof outcome);
-    if (response && s->seen)
-        s->seen(o, response);
-    drive_ended(o, code, outcome, outcome != 0 && outcome == s->next_if, error);
+    return !w->scenario->check || w->scenario->check(w, all);
 }

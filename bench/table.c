@@ -1,21 +1,11 @@
-/* Entrants of a group take turns, so that the ratio of a row is one of slices of the same round. */
-#include "table.h"
+/* Entrants of a group take turns, so that both values of a ratio are of the same round. */
+#include "compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare.h"
-
 enum { CONTENDERS_MAX = 8, TABLE_IN_FLIGHT = 256, CHUNK = 16, WAITERS = 64, TABLE_NOTE_BYTES = 120 };
-
-typedef struct entrant {
-    const char *scenario;
-    unsigned in_flight;
-    const char *rival; /* NULL: lockstock */
-    bool sync;
-    const char *fsync; /* NULL: none */
-} entrant;
 
 #define OURS(of, flight) .scenario = (of), .in_flight = (flight)
 #define RIVAL(of, flight, name) OURS(of, flight), .rival = (name)
@@ -128,51 +118,36 @@ static void print_row(size_t at, const char *skipped, const spread *s, const cha
 }
 
 /* Notes the medians of both values of the ratio. */
-static void note_medians(const row *r, const contender *a, const contender *b, size_t rounds,
-                         char note[TABLE_NOTE_BYTES])
+static void note_medians(const row *r, const contender *a, const contender *b, char note[TABLE_NOTE_BYTES])
 {
     static const char *const units[] = {[OF_RATE] = "calls/s", [OF_REDIS] = "us", [OF_P50] = "us"};
     bool hand_offs = r->of == OF_RATE && a->total.hand_offs > 0;
 
-    snprintf(note, TABLE_NOTE_BYTES, r->of == OF_REDIS ? "%.2f / %.2f %s" : "%.0f / %.0f %s",
-             compare_median(a, r->of, rounds), compare_median(b, r->of, rounds),
-             hand_offs ? "hand-offs/s" : units[r->of]);
+    snprintf(note, TABLE_NOTE_BYTES, r->of == OF_REDIS ? "%.2f / %.2f %s" : "%.0f / %.0f %s", compare_median(a, r->of),
+             compare_median(b, r->of), hand_offs ? "hand-offs/s" : units[r->of]);
 }
 
 static bool measure_group(int group, const bench_options *o, const place *none, json_t *results)
 {
-    contender *c = measure_alloc(CONTENDERS_MAX, sizeof *c);
-    place other = {0};
-    bool good = true;
+    const entrant *e = groups[group];
     size_t n = 0;
 
-    for (const entrant *e = groups[group]; n < CONTENDERS_MAX && e[n].scenario; n++) {
-        c[n] = (contender){.name = e[n].rival ? e[n].rival : "lockstock",
-                           .scenario = scenario_find(e[n].scenario),
-                           .ours = !e[n].rival,
-                           .sync = e[n].sync,
-                           .in_flight = e[n].in_flight};
-        if (e[n].rival)
-            c[n].rival = *rival_find(e[n].rival);
-        if (e[n].fsync) {
-            good = place_open(o, e[n].fsync, &other);
-            c[n].place = &other;
-        }
-    }
-    good = good && compare_run(c, n, o, none);
+    while (n < CONTENDERS_MAX && e[n].scenario)
+        n++;
+    contender *c = measure_alloc(n, sizeof *c);
+    bool good = compare_run(e, n, o, none, c);
     for (size_t i = 0; i < N_ROWS && good; i++) {
         const row *r = &rows[i];
         if (r->group != group || !wanted(o, i + 1))
             continue;
         const char *skipped = c[r->a].skipped ? c[r->a].skipped : c[r->b].skipped;
-        spread s = skipped ? (spread){0} : compare_ratio(&c[r->a], &c[r->b], r->of, (size_t)o->rounds);
+        spread s = skipped ? (spread){0} : compare_ratio(&c[r->a], &c[r->b], r->of);
         char note[TABLE_NOTE_BYTES] = "";
         if (!skipped)
-            note_medians(r, &c[r->a], &c[r->b], (size_t)o->rounds, note);
+            note_medians(r, &c[r->a], &c[r->b], note);
         print_row(i, skipped, &s, note, results);
     }
     compare_free(c, n);
-    place_close(&other);
     free(c);
     return good;
 }
@@ -182,18 +157,20 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
 enum { OVERLOAD_TIMES = 10, OVERLOAD_CONNECTIONS = 32, OVERLOAD_TIMEOUT_MS = 1000 };
 
 /* Measures the answered and the ended calls a second. */
-static bool slice(drive_options *d, double rate, double *answered, double *ended)
+static bool slice(const bench_options *o, world *w, double rate, double *answered, double *ended)
 {
+    bench_options options = *o;
     measure m = {0};
-    tally *all = measure_alloc(1, sizeof *all);
 
-    d->rate = rate;
-    d->connections = rate > 0 ? OVERLOAD_CONNECTIONS : 1;
-    bool ran = drive_run(d, &m, all);
+    options.rate = rate;
+    options.connections = rate > 0 ? OVERLOAD_CONNECTIONS : 1;
+    options.timeout_ms = OVERLOAD_TIMEOUT_MS;
+    options.calls = 0;
+    options.sync = false;
+    bool ran = drive_run(&options, w, &m);
     *answered = measure_rate(&m);
     *ended = (double)measure_calls(&m) / m.seconds;
     measure_clear(&m);
-    free(all);
     return ran;
 }
 
@@ -201,23 +178,15 @@ static bool slice(drive_options *d, double rate, double *answered, double *ended
  * how many times the capacity this machine could offer. */
 static bool measure_overload(size_t at, const bench_options *o, json_t *results)
 {
-    const scenario *s = scenario_find("deduct");
     double values[ROUNDS_MAX];
     char note[TABLE_NOTE_BYTES] = "";
     world w = {0};
     place p;
-    bool good = place_open(o, "none", &p) && world_open(&w, s, &p, (unsigned)o->in_flight);
-    drive_options d = {.scenario = s,
-                       .world = &w,
-                       .place = &p,
-                       .in_flight = (unsigned)o->in_flight,
-                       .warm_up = o->warm_up,
-                       .seconds = o->seconds,
-                       .timeout_ms = OVERLOAD_TIMEOUT_MS};
+    bool good = place_open(o, "none", &p) && world_open(&w, scenario_find("deduct"), o, &p);
 
     for (long i = 0; i < o->rounds && good; i++) {
         double capacity = 0, goodput = 0, ended = 0;
-        good = slice(&d, 0, &capacity, &ended) && slice(&d, OVERLOAD_TIMES * capacity, &goodput, &ended);
+        good = slice(o, &w, 0, &capacity, &ended) && slice(o, &w, OVERLOAD_TIMES * capacity, &goodput, &ended);
         snprintf(note, sizeof note, "ended: %.1f times the capacity of %.0f", ended / capacity, capacity);
         values[i] = good && capacity > 0 ? goodput / capacity : 0;
     }

@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <jansson.h>
 
 #include "base/base64.h"
 #include "rpc/json/field.h"
@@ -47,6 +50,20 @@ void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_are
 
     if (lks_rpc_json_print(message, &options, arena, &text, NULL) == LKS_OK)
         printf("%.*s\n", (int)text.len, text.data);
+}
+
+exit_code answer_print_line(json_t *json, unsigned digits)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(digits)) : NULL;
+    exit_code code = text ? EXIT_DONE : EXIT_OTHER;
+
+    if (text)
+        printf("%s\n", text);
+    else
+        exits_wrong("--json", "out of memory");
+    free(text);
+    json_decref(json);
+    return code;
 }
 
 /* ---- values ------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,13 +51,13 @@ bool signals_next(signal_event *ret)
     return read(events[0], ret, sizeof *ret) == (ssize_t)sizeof *ret;
 }
 
-bool child_start(child *c, char *const argv[], const char *const variables[], int output)
+bool child_start(child *c, char *const argv[], const char *const variables[], int output_fd)
 {
     bool own = !isatty(STDIN_FILENO);
     pid_t pid = spawn(&(const spawn_options){.argv = (const char *const *)(uintptr_t)argv,
                                              .variables = variables,
                                              .input = SPAWN_INHERIT,
-                                             .output = output,
+                                             .output = output_fd,
                                              .errors = SPAWN_INHERIT,
                                              .death_signal = SIGKILL,
                                              .own_group = own,
@@ -98,4 +99,64 @@ bool child_has_ended(child *c)
 int child_code(const child *c)
 {
     return WIFSIGNALED(c->status) ? EXIT_SIGNAL + WTERMSIG(c->status) : WEXITSTATUS(c->status);
+}
+
+/* ---- its standard output --------------------------------------------------------------- */
+
+enum { READ_BYTES = 16 * 1024 };
+
+int output_open(output *o, char *kept)
+{
+    int ends[2];
+
+    *o = (output){.fd = -1, .kept = kept};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        exits_wrong("pipe", strerror(errno));
+        return -1;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    o->fd = ends[0];
+    return ends[1];
+}
+
+/* Returns false if there is no more for now. */
+static bool copy(output *o)
+{
+    char bytes[READ_BYTES];
+    ssize_t n = read(o->fd, bytes, sizeof bytes);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return false;
+    if (n <= 0) {
+        close(o->fd);
+        o->fd = -1;
+        return false;
+    }
+    fwrite(bytes, 1, (size_t)n, stdout);
+    size_t room = LKS_ONCE_BODY_MAX - o->n_kept, more = (size_t)n < room ? (size_t)n : room;
+    o->cut = o->cut || more < (size_t)n;
+    memcpy(o->kept + o->n_kept, bytes, more);
+    o->n_kept += more;
+    return true;
+}
+
+void output_copy(output *o)
+{
+    copy(o);
+    fflush(stdout);
+}
+
+void output_end(output *o)
+{
+    while (o->fd >= 0 && copy(o))
+        ;
+    fflush(stdout);
+    if (o->fd >= 0)
+        close(o->fd);
+    o->fd = -1;
+}
+
+void output_print_cut(void)
+{
+    exits_say("the output is cut: only its first %d bytes are stored", LKS_ONCE_BODY_MAX);
 }

@@ -28,6 +28,8 @@ const size_t cli_settings_len = sizeof cli_settings / sizeof *cli_settings;
 const option cli_flags[] = {
     {"config", OPTION_TEXT, AT(config), "FILE",
      "file of settings, such as `server = URL`; else ~/.config/lockstock/config"},
+    {"json", OPTION_BOOL, AT(json), NULL,
+     "answer in JSON; the request may follow ('{...}') or be in a file (--json=@FILE)"},
     {"help", OPTION_BOOL, AT(help), NULL, "print this text, or the help of a command"},
 };
 const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
@@ -109,10 +111,7 @@ void cli_print_options(void)
 {
     printf("\nflags of all commands; those before --config are also variables, such as LOCKSTOCK_SERVER:\n");
     options_print(cli_settings, cli_settings_len);
-    options_print(cli_flags, 1);
-    printf("  %-26s %s\n", "--json ['{...}']",
-           "answer in JSON; the request may follow, or be in a file (--json=@FILE)");
-    options_print(cli_flags + 1, 1);
+    options_print(cli_flags, cli_flags_len);
 }
 
 /* ---- environment and file -------------------------------------------------------- */
@@ -235,11 +234,4 @@ lks_code cli_stuck(lks_error *error)
 {
     return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
                          "the server returns the same page again; its version may differ from lockstock's");
-}
-
-exit_code cli_connect(cli *c, lks_channel **ret)
-{
-    exit_code code = cli_settle(c);
-
-    return code == EXIT_DONE ? cli_open(c, ret) : code;
 }

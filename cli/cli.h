@@ -49,54 +49,18 @@ bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **w
  * flag of the set, of the request's type (both may be NULL) or of all commands. */
 void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg);
 
-/* cli_settle reads environment and file after all flags; cli_open opens the channel. They print an error unless they
- * return EXIT_DONE. */
+/* Reads environment and file, after all flags. Prints an error unless it returns EXIT_DONE. */
 exit_code cli_settle(cli *c);
+
+/* Opens the channel, after cli_settle. Prints an error unless it returns EXIT_DONE. */
 exit_code cli_open(const cli *c, lks_channel **ret);
 
-/* Calls both. */
-exit_code cli_connect(cli *c, lks_channel **ret);
-
-/* The flags of all commands, without --json. Only cli_settings are also variables and lines of the file. */
+/* The flags of all commands. Only cli_settings are also variables and lines of the file. */
 extern const option cli_settings[], cli_flags[];
 extern const size_t cli_settings_len, cli_flags_len;
 
 /* Prints the flags of all commands, for --help. */
 void cli_print_options(void);
-
-/* ---- the commands: args stand behind the command's own words ------------------------ */
-
-typedef exit_code cli_command(cli *c, arguments *args);
-
-cli_command exec_command;       /* lock exec NAME -- CMD */
-cli_command guard_run_command;  /* guard run ... -- CMD */
-cli_command ledger_command;     /* stock ledger GROUP */
-cli_command watch_command;      /* stock watch SKU */
-cli_command metrics_command;    /* metrics */
-cli_command status_command;     /* status */
-cli_command live_command;       /* watch */
-cli_command bench_command;      /* bench */
-cli_command completion_command; /* completion SHELL */
-cli_command doctor_command;     /* doctor */
-cli_command run_command;        /* run --lock NAME -- CMD */
-cli_command once_command;       /* once --key KEY -- CMD */
-cli_command limit_command;      /* limit --key KEY --rate 10/s -- CMD */
-
-/* The flags of single commands. */
-extern const option run_options[], guard_run_options[], once_options[], limit_options[], ledger_options[],
-    watch_options[], live_options[], metrics_options[];
-extern const size_t run_options_len, guard_run_options_len, once_options_len, limit_options_len, ledger_options_len,
-    watch_options_len, live_options_len, metrics_options_len;
-
-struct lks_rpc_method;
-
-/* Calls a method: lockstock SERVICE METHOD. */
-exit_code rpc_command(cli *c, const struct lks_rpc_method *method, arguments *args);
-
-/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and those and the words of the
- * request, which may also be the value of --json. Returns false after printing an error. */
-struct request;
-bool rpc_take_all(cli *c, const option_set *set, struct request *r, arguments *args);
 
 /* Sets the error for a server that returns the same page token again. Returns LKS_INTERNAL. */
 lks_code cli_stuck(lks_error *error);

@@ -8,6 +8,8 @@
 
 #include <google/protobuf/descriptor.pb-c.h>
 
+#include "rpc/json/field.h"
+
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
 struct comments {
@@ -70,60 +72,34 @@ static const char *name_at(elements all, size_t i)
     return ((const named_proto *)all.of[i])->name;
 }
 
-/* The types of a file, or the members of a type, of one kind; their numbers in descriptor.proto. */
+/* Returns the list in the field with a number. */
+static elements elements_of(const void *message, int32_t number)
+{
+    const ProtobufCMessage *base = message;
+    const field_descriptor *field = protobuf_c_message_descriptor_get_field(base->descriptor, (unsigned)number);
+
+    return (elements){*(size_t *)field_quantifier(base, field), *(void ***)field_member(base, field)};
+}
+
+/* The numbers, in descriptor.proto, of the types of a file and of the members of a type. */
 typedef struct kind {
-    int32_t type_field, member_field;
-    elements (*types)(const file_proto *file);
-    elements (*members)(const void *type);
+    int32_t types, members;
 } kind;
 
-#define ELEMENTS(from, list) ((elements){(from)->n_##list, (void *const *)(from)->list})
+static const kind services = {6, 2}, messages = {4, 2}, enums = {5, 2};
 
-static elements services(const file_proto *file)
-{
-    return ELEMENTS(file, service);
-}
-
-static elements methods(const void *type)
-{
-    return ELEMENTS((const Google__Protobuf__ServiceDescriptorProto *)type, method);
-}
-
-static elements messages(const file_proto *file)
-{
-    return ELEMENTS(file, message_type);
-}
-
-static elements fields(const void *type)
-{
-    return ELEMENTS((const Google__Protobuf__DescriptorProto *)type, field);
-}
-
-static elements enums(const file_proto *file)
-{
-    return ELEMENTS(file, enum_type);
-}
-
-static elements values(const void *type)
-{
-    return ELEMENTS((const Google__Protobuf__EnumDescriptorProto *)type, value);
-}
-
-static const kind service_kind = {6, 2, services, methods}, message_kind = {4, 2, messages, fields},
-                  enum_kind = {5, 2, enums, values};
-
-static const char *find(const comments *all, const kind *k, const char *name, size_t len, const char *member)
+static const char *find(const comments *all, kind k, const char *name, size_t len, const char *member)
 {
     for (size_t f = 0; f < all->set->n_file; f++) {
         const file_proto *file = all->set->file[f];
-        elements types = k->types(file);
+        elements types = elements_of(file, k.types);
         for (size_t t = 0; t < types.n; t++) {
-            int32_t path[] = {k->type_field, (int32_t)t, k->member_field, 0};
+            int32_t path[] = {k.types, (int32_t)t, k.members, 0};
             if (!is_name(file, name, len, name_at(types, t)))
                 continue;
             if (!member)
                 return at_path(file, path, 2);
-            elements members = k->members(types.of[t]);
+            elements members = elements_of(types.of[t], k.members);
             for (size_t m = 0; m < members.n; m++) {
                 path[3] = (int32_t)m;
                 if (strcmp(name_at(members, m), member) == 0)
@@ -136,17 +112,17 @@ static const char *find(const comments *all, const kind *k, const char *name, si
 
 const char *comments_of_service(const comments *all, const char *service, size_t len, const char *method)
 {
-    return find(all, &service_kind, service, len, method);
+    return find(all, services, service, len, method);
 }
 
 const char *comments_of_message(const comments *all, const char *message, const char *field)
 {
-    return find(all, &message_kind, message, strlen(message), field);
+    return find(all, messages, message, strlen(message), field);
 }
 
 const char *comments_of_enum(const comments *all, const char *type, const char *value)
 {
-    return find(all, &enum_kind, type, strlen(type), value);
+    return find(all, enums, type, strlen(type), value);
 }
 
 void comments_sentence(const char *comment, char *to, size_t size)

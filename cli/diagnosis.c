@@ -105,10 +105,9 @@ static void check_rights(const diagnosis_facts *facts, findings *f)
     if (facts->server.error.code == LKS_PERMISSION_DENIED || facts->store.error.code == LKS_PERMISSION_DENIED)
         say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read, so not everything was checked");
     else if (facts->status_error.code == LKS_PERMISSION_DENIED)
-        say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read what the server knows of its store");
+        say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read the server's status of its store");
     else if (facts->status_error.code == LKS_UNIMPLEMENTED)
-        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd",
-            "this server does not report what it knows of its store");
+        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd", "this server does not report the status of its store");
 }
 
 /* ---- the store -------------------------------------------------------------------- */
@@ -247,7 +246,7 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"certificate",
          "replace the files of --tls-certificate and --tls-key, then systemctl reload lockstockd (SIGHUP)"},
         {"lock-store", "start the missing ZooKeeper servers, or correct --lock-store: its hosts, user and password; "
-                       "other services go on meanwhile"},
+                       "other services keep working meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 

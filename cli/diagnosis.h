@@ -30,9 +30,9 @@ enum { DIAGNOSIS_TEXT_BYTES = 2048 };
 
 typedef struct diagnosis_finding {
     diagnosis_level level;
-    const char *
-        about; /* server, rights, store, persistence, memory, sentinels, failover, replicas, certificate, servers, clock,
-                        * latency; static */
+    /* server, rights, store, persistence, memory, sentinels, failover, replicas, certificate, servers, clock, latency;
+     * static */
+    const char *about;
     char text[DIAGNOSIS_TEXT_BYTES];
     const char *remedy; /* NULL: none; static */
 } diagnosis_finding;

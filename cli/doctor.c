@@ -8,8 +8,9 @@
 #include <lockstock/v1/admin.lks_client.h>
 #include <lockstock/version.h>
 
+#include "answer.h"
+#include "commands.h"
 #include "diagnosis.h"
-#include "help.h"
 
 enum { SAMPLES = 5 };
 
@@ -57,17 +58,12 @@ static void print_finding(const diagnosis_finding *one)
         printf("  %-8s %-12s -> %s\n", "", "", one->remedy);
 }
 
-static bool print_json(const char *url, const diagnosis_finding *one)
+static exit_code print_json(const char *url, const diagnosis_finding *one)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s}", "server", url, "level", diagnosis_word(one->level), "about",
-                             one->about, "text", one->text, "remedy", one->remedy ? one->remedy : "");
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-
-    json_decref(json);
-    if (text)
-        printf("%s\n", text);
-    free(text);
-    return text != NULL;
+    return answer_print_line(json_pack("{s:s, s:s, s:s, s:s, s:s}", "server", url, "level", diagnosis_word(one->level),
+                                       "about", one->about, "text", one->text, "remedy",
+                                       one->remedy ? one->remedy : ""),
+                             0);
 }
 
 typedef struct visit {
@@ -91,29 +87,25 @@ static exit_code examine(void *arg, const char *url, lks_channel **channel)
         facts.store = median(probe_store, *channel);
     }
     diagnosis_finding *findings = diagnosis_of(&facts, &n);
-    bool printed = findings != NULL;
+    exit_code code = findings ? EXIT_DONE : EXIT_OTHER;
     if (!v->cli->json)
         printf("%s%s\n", v->n++ > 0 ? "\n" : "", url);
     lks_get_status_response_free(status);
-    for (size_t i = 0; printed && i < n; i++) {
+    for (size_t i = 0; code == EXIT_DONE && i < n; i++) {
         worst = findings[i].level > worst ? findings[i].level : worst;
         if (!v->cli->json)
             print_finding(&findings[i]);
         else
-            printed = print_json(url, &findings[i]);
+            code = print_json(url, &findings[i]);
     }
     free(findings);
-    return printed ? codes[worst] : exits_wrong("--server", "cannot be written as JSON");
+    return code == EXIT_DONE ? codes[worst] : code;
 }
 
-exit_code doctor_command(cli *c, arguments *args)
+exit_code doctor_command(cli *c, const invocation *in)
 {
     visit v = {.cli = c};
 
-    if (!cli_take_all(&(const option_set){0}, c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("doctor");
-    exit_code code = cli_settle(c);
-    return code == EXIT_DONE ? probe_servers(c, examine, &v) : code;
+    (void)in;
+    return probe_servers(c, examine, &v);
 }

@@ -1,9 +1,12 @@
 /* Every message is one line on standard error, whatever text a server sends. */
 #include "exits.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -28,9 +31,22 @@ const exits_row exits_rows[] = {
 };
 const size_t exits_rows_len = sizeof exits_rows / sizeof *exits_rows;
 
+void exits_say(const char *format, ...)
+{
+    char *line;
+    va_list args;
+
+    va_start(args, format);
+    if (vasprintf(&line, format, args) < 0)
+        line = NULL;
+    va_end(args);
+    fprintf(stderr, "lockstock: %s\n", line ? line : "out of memory"); /* one write */
+    free(line);
+}
+
 exit_code exits_wrong(const char *what, const char *why)
 {
-    fprintf(stderr, "lockstock: %s: %s\n", what, why);
+    exits_say("%s: %s", what, why);
     return EXIT_USAGE;
 }
 
@@ -39,8 +55,17 @@ exit_code exits_refused(const char *before, const char *why)
     char text[1024 + 1];
 
     words_printable(why, text, sizeof text);
-    fprintf(stderr, "lockstock: %s%s\n", before, text);
+    exits_say("%s%s", before, text);
     return EXIT_REFUSED;
+}
+
+exit_code exits_exec(char *const argv[])
+{
+    fflush(NULL);
+    execvp(argv[0], argv);
+    exit_code code = errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+    exits_wrong(argv[0], strerror(errno));
+    return code;
 }
 
 /* What the caller can do about an error. */
@@ -88,10 +113,10 @@ static void print_text(const lks_error *error, bool in_doubt)
         duration_write(error->retry_after_ms, left);
         snprintf(after, sizeof after, ", try again in %.32s", left);
     }
-    fprintf(stderr, "lockstock: %s (%s%s)%s\n", text, lks_code_name(error->code), after,
-            !in_doubt                           ? remedy_of(error->code)
-            : error->applied == LKS_APPLIED_YES ? "; it was applied"
-                                                : "; it may have been applied");
+    exits_say("%s (%s%s)%s", text, lks_code_name(error->code), after,
+              !in_doubt                           ? remedy_of(error->code)
+              : error->applied == LKS_APPLIED_YES ? "; it was applied"
+                                                  : "; it may have been applied");
 }
 
 exit_code exits_failed(const lks_error *error, bool is_read)

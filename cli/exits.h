@@ -31,6 +31,9 @@ typedef struct exits_row {
 extern const exits_row exits_rows[];
 extern const size_t exits_rows_len;
 
+/* Prints "lockstock: " and a line. */
+void exits_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Prints "lockstock: WHAT: WHY". Returns EXIT_USAGE. */
 exit_code exits_wrong(const char *what, const char *why);
 
@@ -39,6 +42,9 @@ exit_code exits_refused(const char *before, const char *why);
 
 /* Prints that a server refused the call, but an earlier try may have been applied. Returns EXIT_UNKNOWN. */
 exit_code exits_doubtful(void);
+
+/* Runs the program in place of this process. On failure prints why, and returns EXIT_NO_PROGRAM or EXIT_CANNOT_RUN. */
+exit_code exits_exec(char *const argv[]);
 
 /* Makes exits_failed print JSON: one object on standard error. */
 void exits_in_json(void);

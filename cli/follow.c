@@ -7,8 +7,7 @@
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "answer.h"
-#include "cli.h"
-#include "help.h"
+#include "commands.h"
 #include "words.h"
 
 enum { WAIT_MS = 30000, AFTER_BYTES = 2304 };
@@ -20,12 +19,12 @@ typedef struct ledger_flags {
     bool follow;
 } ledger_flags;
 
-const option ledger_options[] = {
-    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "whose ledger; may be given without the flag"},
+static const option ledger_options[] = {
+    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "the group; may be given without the flag"},
     {"after", OPTION_TEXT, offsetof(ledger_flags, after), "ID", "start after this entry; else at the oldest"},
     {"follow", OPTION_BOOL, offsetof(ledger_flags, follow), NULL, "wait for new entries"},
 };
-const size_t ledger_options_len = sizeof ledger_options / sizeof *ledger_options;
+const command_flags flags_of_ledger = COMMAND_FLAGS(ledger_options, ledger_flags);
 
 static const char *shown(const char *text, lks_rpc_arena *arena)
 {
@@ -60,7 +59,7 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     exit_code code = EXIT_DONE;
 
     if (lks_stock_read_ledger(channel, asking, NULL, &page, &error) != LKS_OK) {
-        options_name_flag(ledger_options, ledger_options_len, &error);
+        options_name_flag(ledger_options, flags_of_ledger.n, &error);
         return exits_failed(&error, true);
     }
     *n = page->n_entries;
@@ -105,20 +104,13 @@ static exit_code print_ledger(const cli *c, lks_channel *channel, const ledger_f
     return code;
 }
 
-exit_code ledger_command(cli *c, arguments *args)
+exit_code ledger_command(cli *c, const invocation *in)
 {
-    ledger_flags flags = {0};
     lks_channel *channel = NULL;
+    exit_code code = cli_open(c, &channel);
 
-    if (!cli_take_all(OPTION_SET(ledger_options, &flags), c, args, &flags.group))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("stock ledger");
-    if (!flags.group)
-        return exits_wrong("--group", "is needed");
-    exit_code code = cli_connect(c, &channel);
     if (code == EXIT_DONE)
-        code = print_ledger(c, channel, &flags);
+        code = print_ledger(c, channel, in->flags);
     lks_channel_close(channel);
     return code;
 }
@@ -130,12 +122,12 @@ typedef struct watch_flags {
     int64_t every;
 } watch_flags;
 
-const option watch_options[] = {
-    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "which item; may be given without the flag"},
+static const option watch_options[] = {
+    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "the item; may be given without the flag"},
     {"group", OPTION_TEXT, offsetof(watch_flags, group), "NAME", "the group of the item; else the sku"},
     {"every", OPTION_DURATION, offsetof(watch_flags, every), "TIME", "interval (1s)"},
 };
-const size_t watch_options_len = sizeof watch_options / sizeof *watch_options;
+const command_flags flags_of_watch = COMMAND_FLAGS(watch_options, watch_flags);
 
 static void print_item(const lks_item *item, bool json, lks_rpc_arena *arena)
 {
@@ -168,7 +160,7 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
         lks_get_item_response *answer = NULL;
         lks_error error;
         if (lks_stock_get_item(channel, &asking, NULL, &answer, &error) != LKS_OK) {
-            options_name_flag(watch_options, watch_options_len, &error);
+            options_name_flag(watch_options, flags_of_watch.n, &error);
             return exits_failed(&error, true);
         }
         const lks_item *item = answer->item;
@@ -183,29 +175,15 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
     return EXIT_DONE;
 }
 
-static exit_code watch(const cli *c, lks_channel *channel, const watch_flags *flags)
+exit_code watch_command(cli *c, const invocation *in)
 {
     lks_rpc_arena *arena = lks_rpc_arena_new();
-    exit_code code = arena ? print_changes(c, channel, flags, arena) : EXIT_OTHER;
-
-    lks_rpc_arena_free(arena);
-    return code;
-}
-
-exit_code watch_command(cli *c, arguments *args)
-{
-    watch_flags flags = {0};
     lks_channel *channel = NULL;
+    exit_code code = arena ? cli_open(c, &channel) : EXIT_OTHER;
 
-    if (!cli_take_all(OPTION_SET(watch_options, &flags), c, args, &flags.sku))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("stock watch");
-    if (!flags.sku)
-        return exits_wrong("--sku", "is needed");
-    exit_code code = cli_connect(c, &channel);
     if (code == EXIT_DONE)
-        code = watch(c, channel, &flags);
+        code = print_changes(c, channel, in->flags, arena);
     lks_channel_close(channel);
+    lks_rpc_arena_free(arena);
     return code;
 }

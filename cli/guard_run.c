@@ -1,4 +1,4 @@
-/* lockstock guard run: a program between Enter and Leave. */
+/* lockstock guard run: runs a program between Enter and Leave. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include <lockstock/entry.h>
 
 #include "answer.h"
+#include "child.h"
+#include "commands.h"
 #include "held.h"
-#include "help.h"
-#include "output.h"
 #include "request.h"
 
 #define FAILURE_HEADER "lockstock-failure" /* the one header of a stored failure */
@@ -22,17 +22,17 @@ typedef struct guard_flags {
 } guard_flags;
 
 #define AT(member) offsetof(guard_flags, member)
-const option guard_run_options[] = {
+static const option options[] = {
     {"result", OPTION_TEXT, AT(result), "TEXT|@FILE",
-     "the result to store when the program exits with 0; FILE is read then"},
+     "the result to store when the program exits with 0; FILE is read at that time"},
     {"store-output", OPTION_BOOL, AT(store_output), NULL,
-     "store its standard output, up to 256 KiB, as the result when it exits with 0"},
+     "store the program's standard output, up to 256 KiB, as the result when it exits with 0"},
 };
-const size_t guard_run_options_len = sizeof guard_run_options / sizeof *guard_run_options;
+const command_flags flags_of_guard_run = COMMAND_FLAGS(options, guard_flags);
 
 typedef struct guard_run {
-    guard_flags flags;
-    request request;
+    const guard_flags *flags;
+    const request *request;
     const lks_enter_request *enter;
 } guard_run;
 
@@ -50,26 +50,25 @@ static uint32_t left_ms(const void *arg)
     uint32_t left = lks_entry_left_ms(e->entry);
 
     if (left == 0)
-        keeping_lose(e->keeping, "no server renewed it in time, or a part of it was taken away");
+        keeping_lose(e->keeping, "no server renewed it in time, or part of it was taken away");
     return left;
 }
 
-static void add_variables(const entered *e)
+/* Returns the list with one more number, in the arena; NULL when out of memory. A fence is below 2^53. */
+static const char *append(const char *list, int64_t number, lks_rpc_arena *arena)
+{
+    return list ? lks_rpc_arena_printf(arena, "%s%s%" PRId64, list, *list ? " " : "", number) : NULL;
+}
+
+static void add_variables(const entered *e, lks_rpc_arena *arena)
 {
     const lks_enter_response *answer = lks_entry_answer(e->entry);
-    char *fences = NULL, *remaining = NULL;
-    size_t len;
-    FILE *to = open_memstream(&fences, &len);
+    const char *fences = "", *remaining = "";
 
-    for (size_t i = 0; to && i < answer->n_fences; i++)
-        fprintf(to, "%s%" PRIu64, i > 0 ? " " : "", answer->fences[i]->fence);
-    if (to)
-        fclose(to);
-    to = open_memstream(&remaining, &len);
-    for (size_t i = 0; to && i < answer->n_rules; i++)
-        fprintf(to, "%s%" PRId64, i > 0 ? " " : "", answer->rules[i]->remaining);
-    if (to)
-        fclose(to);
+    for (size_t i = 0; i < answer->n_fences; i++)
+        fences = append(fences, (int64_t)answer->fences[i]->fence, arena);
+    for (size_t i = 0; i < answer->n_rules; i++)
+        remaining = append(remaining, answer->rules[i]->remaining, arena);
     keeping_add_variable(e->keeping, "LOCKSTOCK_ENTRY_TOKEN=%s", answer->token);
     if (answer->n_fences > 0 || answer->attempt_fence > 0)
         keeping_add_variable(e->keeping, "LOCKSTOCK_FENCE=%" PRIu64,
@@ -82,11 +81,9 @@ static void add_variables(const entered *e)
     }
     if (remaining && answer->n_rules > 0)
         keeping_add_variable(e->keeping, "LOCKSTOCK_REMAINING=%s", remaining);
-    free(fences);
-    free(remaining);
 }
 
-/* Sets the body, to be freed if it is *owned. Returns false after printing an error. */
+/* Sets the body. The caller frees *owned, which may be NULL. Returns false after printing an error. */
 static bool find_result(const guard_flags *flags, const keeper_end *end, ProtobufCBinaryData *body, char **owned,
                         bool *cut)
 {
@@ -102,7 +99,7 @@ static bool find_result(const guard_flags *flags, const keeper_end *end, Protobu
         body->len = *owned ? fread(*owned, 1, LKS_ONCE_BODY_MAX + 1, file) : 0;
         bool good = *owned && !ferror(file);
         if (!good)
-            fprintf(stderr, "lockstock: --result: %s; it counts as a failure\n", strerror(errno));
+            exits_say("--result: %s; the attempt counts as failed", strerror(errno));
         if (file)
             fclose(file);
         if (!good)
@@ -121,7 +118,7 @@ static bool find_result(const guard_flags *flags, const keeper_end *end, Protobu
 static void describe(const keeper_end *end, char *detail, size_t size)
 {
     if (end->lost)
-        snprintf(detail, size, "lost, or not run");
+        snprintf(detail, size, "lost, or never started");
     else if (WIFSIGNALED(end->status))
         snprintf(detail, size, "signal %d", WTERMSIG(end->status));
     else
@@ -144,7 +141,7 @@ static exit_code leave(const entered *e, lks_leave_request *end, bool done)
         exits_failed(&error, true);
         return EXIT_LOST;
     case LKS_LEAVE_OUTCOME_HOLD_ENDED:
-        fprintf(stderr, "lockstock: the hold of the stock has ended: no result is stored, and nothing is sold\n");
+        exits_say("the hold of the stock has ended: no result is stored, and nothing is sold");
         end->kind = LKS_LEAVE_KIND_RETRYABLE;
         end->detail = "the hold had ended";
         if (lks_leave(e->entry, end, &error) == LKS_LEAVE_OUTCOME_HOLD_ENDED)
@@ -156,7 +153,7 @@ static exit_code leave(const entered *e, lks_leave_request *end, bool done)
     }
 }
 
-static exit_code keep(entered *e)
+static exit_code keep(entered *e, lks_rpc_arena *arena)
 {
     lks_leave_request end = LKS_LEAVE_REQUEST_INIT;
     lks_result_header header = LKS_RESULT_HEADER_INIT, *headers[] = {&header};
@@ -164,10 +161,10 @@ static exit_code keep(entered *e)
     char detail[64], *owned = NULL;
     bool cut = false;
 
-    add_variables(e);
+    add_variables(e, arena);
     keeping_keep(e->keeping, left_ms, e, &ended);
     bool exited_0 = !ended.lost && WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0;
-    bool done = exited_0 && find_result(&e->run->flags, &ended, &end.body, &owned, &cut);
+    bool done = exited_0 && find_result(e->run->flags, &ended, &end.body, &owned, &cut);
     end.kind = done ? LKS_LEAVE_KIND_COMPLETE : LKS_LEAVE_KIND_RETRYABLE;
     if (cut) {
         header.key = OUTPUT_CUT_HEADER;
@@ -199,7 +196,7 @@ static exit_code replay(cli *c, const lks_enter_response *answer)
         cut = cut || strcmp(result->headers[i]->key, OUTPUT_CUT_HEADER) == 0;
     }
     if (cut)
-        fprintf(stderr, "lockstock: the output is cut: there was more\n");
+        output_print_cut();
     return EXIT_DONE;
 }
 
@@ -216,9 +213,9 @@ static exit_code not_entered(cli *c, const lks_entry *entry, lks_enter_outcome o
     return error->applied == LKS_APPLIED_MAYBE ? exits_doubtful() : EXIT_REFUSED;
 }
 
-static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
+static exit_code enter_and_keep(keeping *k, cli *c, const void *arg)
 {
-    const guard_run *run = options;
+    const guard_run *run = arg;
     entered e = {.keeping = k, .run = run};
     lks_channel *channel = NULL;
     lks_error error;
@@ -228,13 +225,13 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
         return code;
     lks_enter_outcome outcome = lks_enter(channel, run->enter, &e.entry, &error);
     if (outcome == LKS_ENTER_OUTCOME_ENTERED) {
-        code = keep(&e);
+        code = keep(&e, c->arena);
     } else if (e.entry) {
         code = not_entered(c, e.entry, outcome, &error);
         lks_entry_free(e.entry);
     } else {
         if (!options_rename(&error, "options.lease_ms", "--lease"))
-            request_name_flag(&run->request, &error);
+            request_name_flag(run->request, &error);
         code = exits_failed(&error, false);
     }
     lks_channel_close(channel);
@@ -243,50 +240,35 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
 
 /* ---- the command --------------------------------------------------------------------------------- */
 
-static exit_code check(const guard_run *run, const arguments *args)
+static exit_code check(const guard_flags *flags, bool has_once)
 {
-    if (run->flags.result && run->flags.store_output)
-        return exits_wrong("--result", "must not stand beside --store-output");
-    if (!run->enter->once && (run->flags.result || run->flags.store_output))
-        return exits_wrong(run->flags.result ? "--result" : "--store-output", "needs --once, whose result it is");
-    if (!args->ended || args->at == args->argc)
-        return exits_wrong("--", "a program to run is needed after it");
+    if (flags->result && flags->store_output)
+        return exits_wrong("--result", "cannot be combined with --store-output");
+    if (!has_once && (flags->result || flags->store_output))
+        return exits_wrong(flags->result ? "--result" : "--store-output",
+                           "needs --once, under which the result is stored");
     return EXIT_DONE;
 }
 
-static exit_code run_guarded(cli *c, guard_run *run, arguments *args)
+exit_code guard_run_command(cli *c, const invocation *in)
 {
     static const keeper_kind kind = {.what = "the entry", .run = enter_and_keep, .stores_end = true};
+    guard_run run = {.flags = in->flags, .request = in->request};
     ProtobufCMessage *message;
     lks_error error;
 
-    if (!rpc_take_all(c, OPTION_SET(guard_run_options, &run->flags), &run->request, args))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command("guard run");
-    if (request_build(&run->request, c->arena, &message, &error) != LKS_OK) {
-        request_name_flag(&run->request, &error);
+    if (request_build(run.request, c->arena, &message, &error) != LKS_OK) {
+        request_name_flag(run.request, &error);
         return EXIT_AROUND + exits_failed(&error, true);
     }
-    run->enter = (const lks_enter_request *)message;
-    exit_code wrong = check(run, args);
+    run.enter = (const lks_enter_request *)message;
+    exit_code wrong = check(run.flags, run.enter->once);
     if (wrong != EXIT_DONE)
         return EXIT_AROUND + wrong;
     const held_options held = {.kind = &kind,
-                               .options = run,
-                               .lease_ms = run->enter->lease_ms > 0 ? (uint64_t)run->enter->lease_ms : 0,
-                               .keeps_output = run->flags.store_output,
-                               .argv = args->argv + args->at};
+                               .options = &run,
+                               .lease_ms = run.enter->lease_ms > 0 ? (uint64_t)run.enter->lease_ms : 0,
+                               .keeps_output = run.flags->store_output,
+                               .argv = in->argv};
     return held_run(c, &held);
-}
-
-exit_code guard_run_command(cli *c, arguments *args)
-{
-    guard_run run = {.flags = {0}};
-    exit_code code = EXIT_AROUND + EXIT_OTHER;
-
-    if (request_init(&run.request, lks_guard_enter_method.request))
-        code = run_guarded(c, &run, args);
-    request_clear(&run.request);
-    return code;
 }

@@ -1,26 +1,24 @@
-/* What `lockstock run` and `lockstock guard run` have in common.
+/* The common part of `lockstock run` and `lockstock guard run`.
  *
  *   waiting --held--> running --it ends--> releasing --> over
  *      |                 `---lost--> stopping (TERM, KILL before the lease can end) --> over
  *      |                                                                  (releasing, if the end is stored)
  *      `---not taken, nothing to run, a signal--> over (releasing, if it has just been granted)
  *
- * This process has no threads: it starts the program, passes signals on, copies output and ends the program in time.
- * What speaks with the servers is the keeper (keeper.h). */
+ * This process has no threads: it starts the program, forwards signals, copies output and ends the program in time.
+ * The keeper (keeper.h) calls the servers. */
 #include "held.h"
 
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "child.h"
-#include "output.h"
 
 enum {
-    RELEASE_MS = 10000, /* then the lease ends it */
+    RELEASE_MS = 10000, /* after that, the end of the lease releases it */
     LOST_RELEASE_MS = 1000
 };
 
@@ -32,7 +30,7 @@ typedef struct held_run {
     child child;
     output output;
     const held_options *options;
-    uint64_t kill_ns;    /* STOPPING: 0 = it was */
+    uint64_t kill_ns;    /* STOPPING; 0: SIGKILL was sent */
     uint64_t give_up_ns; /* RELEASING */
     int code;
 } running;
@@ -46,7 +44,7 @@ static void stop(running *r)
     r->phase = STOPPING;
 }
 
-/* How long the keeper has for giving back. What has to be stored is tried for as long as the lease. */
+/* Returns how long the keeper may take to release. An end that must be stored is retried for as long as the lease. */
 static uint64_t patience_ms(const running *r, bool lost)
 {
     uint64_t lease_ms = keeper_lease_ms(r->keeper);
@@ -56,7 +54,7 @@ static uint64_t patience_ms(const running *r, bool lost)
     return lost ? LOST_RELEASE_MS : (lease_ms > RELEASE_MS ? lease_ms : RELEASE_MS) + RELEASE_MS;
 }
 
-/* lost: the program was not run to its end. */
+/* lost: the program did not run to its end. */
 static void release(running *r, bool lost)
 {
     const keeper_end end = {
@@ -132,7 +130,7 @@ static void on_child_end(running *r)
     bool lost = r->phase == STOPPING;
 
     if (lost)
-        child_kill(&r->child, SIGKILL); /* what it has started */
+        child_kill(&r->child, SIGKILL); /* the processes that it started */
     output_end(&r->output);
     keeper_guard(r->keeper, 0);
     r->code = lost ? EXIT_LOST : child_code(&r->child);
@@ -162,7 +160,7 @@ static void on_signals(running *r)
     }
 }
 
-/* When something is to be done though nothing happens. */
+/* Returns when on_time must run if no event comes before. */
 static uint64_t due_ns(const running *r)
 {
     switch (r->phase) {
@@ -180,14 +178,14 @@ static uint64_t due_ns(const running *r)
 static void on_time(running *r)
 {
     if (r->phase == RUNNING) {
-        fprintf(stderr, "lockstock: %s is lost: it is not known to be renewed\n", r->options->kind->what);
+        exits_say("%s is lost: no renewal was confirmed in time", r->options->kind->what);
         stop(r);
     } else if (r->phase == STOPPING) {
         child_kill(&r->child, SIGKILL);
         r->kill_ns = 0;
     } else {
         if (r->options->kind->stores_end && r->code == EXIT_DONE) {
-            fprintf(stderr, "lockstock: it is not known whether the result is stored\n");
+            exits_say("the result may not be stored: the keeper did not report in time");
             r->code = EXIT_AROUND + EXIT_UNKNOWN;
         }
         r->phase = OVER;
@@ -197,7 +195,7 @@ static void on_time(running *r)
 static int run_until_over(running *r, int signals)
 {
     while (r->phase != OVER) {
-        /* After it reported the loss, the keeper writes nothing more until it is to give back. */
+        /* After it has reported a loss, the keeper sends nothing until it is asked to release. */
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
                                {.fd = r->phase == STOPPING ? -1 : keeper_fd(r->keeper), .events = POLLIN},
                                {.fd = r->output.fd, .events = POLLIN}};
@@ -218,11 +216,8 @@ static int run_until_over(running *r, int signals)
 exit_code held_run(cli *c, const held_options *options)
 {
     running r = {.options = options, .output.fd = -1};
-    exit_code code = cli_settle(c);
-
-    if (code != EXIT_DONE)
-        return EXIT_AROUND + code;
     int signals = signals_catch();
+
     r.keeper = signals >= 0 ? keeper_start(c, options->kind, options->options, options->lease_ms) : NULL;
     if (!r.keeper)
         return EXIT_AROUND + EXIT_OTHER;

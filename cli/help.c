@@ -60,14 +60,13 @@ static void print_request_flags(const lks_rpc_method *method, const comments *al
     }
 }
 
-exit_code help_command(const char *name)
+exit_code help_command(const command *its)
 {
-    const command *its = commands_named(name);
     comments *all = its->method ? comments_new() : NULL;
 
-    printf("usage: lockstock %s%s%s\n\n%s\n\n", name, its->usage[0] ? " " : "", its->usage, its->help);
-    if (its->n)
-        options_print(its->options, *its->n);
+    printf("usage: lockstock %s%s%s\n\n%s\n\n", its->name, its->usage[0] ? " " : "", its->usage, its->help);
+    if (its->flags)
+        options_print(its->flags->options, its->flags->n);
     if (its->method)
         print_request_flags(its->method, all);
     comments_free(all);

@@ -1,5 +1,5 @@
-/* Messages are a few bytes on a socket: news this way, one byte "give it back" the other. What is longer lies in shared
- * memory, which its writer does not touch after the message about it. */
+/* Short messages on a socket: the keeper sends news; the parent sends one byte, which asks to release. Longer data is
+ * in shared memory; its writer does not change it after the message. */
 #include "keeper.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ typedef struct shared {
     _Atomic bool held;
     unsigned n_variables;
     char variables[KEEPER_VARIABLES_MAX][VARIABLE_BYTES];
-    /* By the other process. */
+    /* Written by the parent. */
     _Atomic pid_t group;
     keeper_end end;
     char output[LKS_ONCE_BODY_MAX];
@@ -54,10 +54,10 @@ struct keeping {
     shared *shared;
     const keeper_kind *kind;
     uint64_t lease_ms;
-    _Atomic bool told; /* of the loss */
+    _Atomic bool lost; /* keeping_lose was called */
 };
 
-/* The other process is dead. What it ran must not go on without it. */
+/* The parent is dead. The program must not run without it. */
 static _Noreturn void orphan(const keeping *k)
 {
     if (k->shared->group > 0)
@@ -86,16 +86,16 @@ void keeping_add_variable(keeping *k, const char *format, ...)
 
 bool keeping_lose(keeping *k, const char *why)
 {
-    if (atomic_exchange(&k->told, true))
+    if (atomic_exchange(&k->lost, true))
         return false;
-    fprintf(stderr, "lockstock: %s is lost: %s\n", k->kind->what, why);
+    exits_say("%s is lost: %s", k->kind->what, why);
     send_news(k, KEEPER_LOST, EXIT_LOST);
     return true;
 }
 
 bool keeping_is_lost(const keeping *k)
 {
-    return k->told;
+    return k->lost;
 }
 
 void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void *held, keeper_end *ret)
@@ -105,12 +105,12 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     char order;
 
     do {
-        uint64_t now_ns = clock_now_ns(); /* before the look: never too late */
+        uint64_t now_ns = clock_now_ns(); /* read first, so that the result is never too late */
         uint32_t left = left_ms(held);
         if (left > 0)
             k->shared->certain_ns = left == UINT32_MAX ? UINT64_MAX : now_ns + left * NS_PER_MS;
         if (!k->shared->held) {
-            prctl(PR_SET_PDEATHSIG, 0); /* from now on it sees that itself: the socket ends */
+            prctl(PR_SET_PDEATHSIG, 0); /* from now on the end of the socket shows that the parent died */
             k->shared->held = true;
             send_news(k, KEEPER_HELD, EXIT_DONE);
         }
@@ -121,7 +121,7 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     ret->output = k->shared->output;
 }
 
-/* It ends when its parent does, and by no signal that is meant for that. */
+/* The keeper ends with its parent, and ignores signals that are meant for the parent. */
 static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid_t parent)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -140,7 +140,7 @@ static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid
     _exit((int)code);
 }
 
-/* ---- in the other process ------------------------------------------------------------------------ */
+/* ---- in the parent ------------------------------------------------------------------------------- */
 
 keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint64_t lease_ms)
 {
@@ -241,7 +241,7 @@ char *keeper_room(keeper *k)
 void keeper_release(keeper *k, const keeper_end *end)
 {
     k->shared->end = *end;
-    (void)send(k->fd, "", 1, MSG_NOSIGNAL); /* when it is gone, keeper_next tells */
+    (void)send(k->fd, "", 1, MSG_NOSIGNAL); /* keeper_next reports a keeper that is gone */
 }
 
 void keeper_free(keeper *k)

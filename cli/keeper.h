@@ -1,7 +1,7 @@
-/* A process that takes something, such as a lock, keeps it and gives it back, for another one that runs a program
- * meanwhile. The two are apart so that either can stand still, or die, and the program does not outlive the lease: the
- * keeper writes in shared memory until when it certainly has what it keeps, and the other process, which has no other
- * work, ends the program in time. */
+/* A process that takes something, such as a lock, renews it and releases it, while its parent process runs a program.
+ * There are two processes so that the program does not outlive the lease even if one of them stops or dies: the keeper
+ * writes to shared memory until when it certainly holds the lock, and the parent, which has no other work, ends the
+ * program in time. */
 #ifndef LOCKSTOCK_CLI_KEEPER_H
 #define LOCKSTOCK_CLI_KEEPER_H
 
@@ -22,79 +22,80 @@ typedef struct keeping keeping;
 /* How the program ended. */
 typedef struct keeper_end {
     int status;         /* from waitpid */
-    bool lost;          /* it was ended because what it needs was lost, or was not started */
-    bool cut;           /* it wrote more than `output` */
-    const char *output; /* what it wrote, if that is kept */
+    bool lost;          /* it was ended after a loss, or was not started */
+    bool cut;           /* it wrote more than `output` holds */
+    const char *output; /* what it wrote, if its output is kept */
     size_t output_len;
 } keeper_end;
 
 typedef struct keeper_kind {
-    const char *what; /* that is kept, for messages: "the lock" */
-    /* Takes it, calls keeping_keep, then gives it back. Prints why it fails. EXIT_DONE without keeping_keep: there is
-     * nothing to run. */
+    const char *what; /* what it keeps, for messages: "the lock" */
+    /* Takes it, calls keeping_keep, then releases it. Prints an error if that fails. EXIT_DONE without keeping_keep
+     * means that there is nothing to run. */
     exit_code (*run)(keeping *k, cli *c, const void *options);
-    /* How the program ended is stored at a server: it is also after a loss, and `run` failing counts. */
+    /* A server stores how the program ended, also after a loss; it is an error if `run` fails. */
     bool stores_end;
 } keeper_kind;
 
-/* Adds a variable, "NAME=value", for the program. Cut, or left out, where there is no room. */
+/* Adds a variable, "NAME=value", for the program. It is cut, or left out, if there is no room. */
 void keeping_add_variable(keeping *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns when the program has ended. left_ms(held) tells how long it is certain to be held; UINT32_MAX: for ever. */
+/* Returns when the program has ended. left_ms(held) returns how long it is certainly held; UINT32_MAX: for ever. */
 void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void *held, keeper_end *ret);
 
-/* Prints why it was lost, and has the program ended. Once; returns false if the loss was told before. Thread-safe. */
+/* Prints why it was lost, and makes the parent end the program. Returns false, and does nothing, after the first call.
+ * Thread-safe. */
 bool keeping_lose(keeping *k, const char *why);
 
-/* Whether a loss was told. */
+/* Returns whether keeping_lose was called. */
 bool keeping_is_lost(const keeping *k);
 
-/* ---- in the other process ------------------------------------------------------------------------ */
+/* ---- in the parent ------------------------------------------------------------------------------- */
 
 typedef enum keeper_news {
     KEEPER_NONE,
     KEEPER_HELD,   /* it is held */
-    KEEPER_LOST,   /* it is not any more, and why was said */
-    KEEPER_FAILED, /* it was not taken, or not given back in order; why was said */
-    KEEPER_DONE    /* it was given back, or there is nothing to run */
+    KEEPER_LOST,   /* it was lost; the reason is printed */
+    KEEPER_FAILED, /* it was not taken, or not released; the reason is printed */
+    KEEPER_DONE    /* it was released, or there is nothing to run */
 } keeper_news;
 
-/* Forks it, before this process has any thread. When this process dies, the keeper ends without giving anything back, so
- * that the lease ends, and kills the program's group (keeper_guard). lease_ms 0: the default. Returns NULL after printing
- * an error. */
+/* Forks the keeper; this process must have no threads yet. When this process dies, the keeper kills the program's group
+ * (keeper_guard) and ends without releasing, so that the lease ends. lease_ms 0: the default. Returns NULL after
+ * printing an error. */
 keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint64_t lease_ms);
 
 /* Becomes readable when there is news. */
 int keeper_fd(const keeper *k);
 
-/* Does not block. Also when the keeper has died: KEEPER_FAILED until it held something, KEEPER_LOST after. */
+/* Returns the next news without blocking. If the keeper died: KEEPER_FAILED before KEEPER_HELD, else KEEPER_LOST. */
 keeper_news keeper_next(keeper *k);
 
-/* True at the latest with KEEPER_HELD. */
+/* Returns whether it is held, or was. May return true before KEEPER_HELD is read. */
 bool keeper_holds(const keeper *k);
 
-/* The variables for the program, NULL-terminated, once it holds. */
+/* Sets the variables for the program, NULL-terminated. Call it after KEEPER_HELD. */
 void keeper_variables(const keeper *k, const char *ret[KEEPER_VARIABLES_MAX + 1]);
 
-/* Until when, by CLOCK_MONOTONIC, nobody else can have it: the moment at which it counts as lost, and the end of the lease
- * behind it. */
+/* The time of CLOCK_MONOTONIC until which no other caller can have it, how long before the end of the lease that is,
+ * and the lease. */
 uint64_t keeper_certain_ns(const keeper *k);
 uint64_t keeper_margin_ns(const keeper *k);
 uint64_t keeper_lease_ms(const keeper *k);
 
-/* What this process ends with after KEEPER_FAILED. */
+/* The exit code of this process after KEEPER_FAILED. */
 exit_code keeper_code(const keeper *k);
 
-/* The process group to be killed when this process dies; 0 = none. */
+/* Sets the process group that the keeper kills when this process dies; 0: none. */
 void keeper_guard(keeper *k, pid_t group);
 
 /* LKS_ONCE_BODY_MAX bytes that the keeper reads, for the output of the program. */
 char *keeper_room(keeper *k);
 
-/* Has it give back; KEEPER_DONE or KEEPER_FAILED follows. `output` is not used: it is in keeper_room. */
+/* Makes the keeper release; KEEPER_DONE or KEEPER_FAILED follows. end->output is not used: it is in keeper_room. */
 void keeper_release(keeper *k, const keeper_end *end);
 
-/* Ends it as it is, and frees. */
+/* Kills the keeper, and frees its memory. */
 void keeper_free(keeper *k);
 
 #endif

@@ -1,15 +1,13 @@
-/* lockstock limit: a program that runs only as often as a rate allows. It takes this process' place. */
+/* lockstock limit: runs a program if the rate limit allows it, in place of this process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <lockstock/limiter.h>
 
-#include "cli.h"
-#include "help.h"
 #include "base/duration.h"
+#include "commands.h"
 #include "words.h"
 
 typedef struct limit_flags {
@@ -18,16 +16,16 @@ typedef struct limit_flags {
 } limit_flags;
 
 #define AT(member) offsetof(limit_flags, member)
-const option limit_options[] = {
-    {"key", OPTION_TEXT, AT(key), "TEXT", "who or what is counted"},
-    {"rate", OPTION_TEXT, AT(rate), "N/TIME", "how often: 10/s, 100/1m, 5/12h"},
-    {"burst", OPTION_NUMBER, AT(burst), "N", "how often at once; else as many as the rate says"},
+static const option options[] = {
+    {"key", OPTION_TEXT, AT(key), "TEXT", "who or what is limited"},
+    {"rate", OPTION_TEXT, AT(rate), "N/TIME", "the limit: 10/s, 100/1m, 5/12h"},
+    {"burst", OPTION_NUMBER, AT(burst), "N", "how many at once; default: the number of the rate"},
     {"policy", OPTION_TEXT, AT(policy), "NAME", "a stored policy, instead of a rate"},
-    {"group", OPTION_TEXT, AT(group), "NAME", "in which keys are counted; else each key is its own"},
-    {"cost", OPTION_NUMBER, AT(cost), "N", "how often this counts (1)"},
-    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait until it is allowed; else not at all"},
+    {"group", OPTION_TEXT, AT(group), "NAME", "the group of the key; default: the key itself"},
+    {"cost", OPTION_NUMBER, AT(cost), "N", "how many times this run counts (1)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait until it is allowed; default: do not wait"},
 };
-const size_t limit_options_len = sizeof limit_options / sizeof *limit_options;
+const command_flags flags_of_limit = COMMAND_FLAGS(options, limit_flags);
 
 /* "10/s", "100/1m". */
 static bool read_rate(const char *text, lks_limit *ret)
@@ -39,7 +37,7 @@ static bool read_rate(const char *text, lks_limit *ret)
     if (errno || end == text || *end != '/' || ret->limit < 1)
         return false;
     const char *time = end + 1;
-    /* A unit alone is one of it. */
+    /* A unit without a number means one: "10/s" is 10 a second. */
     if (*time && time[strspn(time, "dhms")] == '\0' && snprintf(per, sizeof per, "1%s", time) < (int)sizeof per)
         time = per;
     return duration_read(time, &ret->period_ms) && ret->period_ms > 0;
@@ -63,16 +61,16 @@ static void name_flag(lks_error *error)
             return;
 }
 
-/* EXIT_DONE: it is allowed, and counted. */
+/* Returns EXIT_DONE if the run is allowed. It is counted then. */
 static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_limiter_rule *rule, uint32_t timeout_ms)
 {
-    const lks_limiter_options options = {.group = flags->group, .rules = rule, .n_rules = 1, .timeout_ms = timeout_ms};
+    const lks_limiter_options limits = {.group = flags->group, .rules = rule, .n_rules = 1, .timeout_ms = timeout_ms};
     lks_limiter_decision decision;
     lks_limiter *limiter = NULL;
     lks_error error;
     char left[WORDS_BYTES];
 
-    if (lks_limiter_new(channel, &options, &limiter, &error) != LKS_OK)
+    if (lks_limiter_new(channel, &limits, &limiter, &error) != LKS_OK)
         return exits_failed(&error, true);
     uint32_t wait = cli_ms(flags->wait);
     bool allowed = wait > 0 ? lks_limiter_wait(limiter, flags->key, flags->cost, wait, &decision, &error)
@@ -86,21 +84,19 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
     }
     duration_write(decision.retry_after_ms, left);
     if (decision.retry_after_ms < 0)
-        fprintf(stderr, "lockstock: %s: it costs more than is ever allowed at once\n", flags->key);
+        exits_say("%s: the cost is more than the limit ever allows at once", flags->key);
     else
-        fprintf(stderr, "lockstock: %s: %s, try again in %s\n", flags->key,
-                decision.outcome == LKS_CHECK_OUTCOME_BANNED ? "banned" : "over the limit", left);
+        exits_say("%s: %s, try again in %s", flags->key,
+                  decision.outcome == LKS_CHECK_OUTCOME_BANNED ? "banned" : "over the limit", left);
     return EXIT_REFUSED;
 }
 
 static exit_code check(const limit_flags *flags, lks_limit *limit, lks_limiter_rule *rule)
 {
-    if (!flags->key || !*flags->key)
-        return exits_wrong("--key", "is needed");
     if (!flags->rate == !flags->policy)
-        return exits_wrong("--rate", flags->rate ? "must not stand beside --policy" : "is needed, or --policy");
+        return exits_wrong("--rate", flags->rate ? "cannot be combined with --policy" : "is needed, or --policy");
     if (flags->burst > 0 && flags->policy)
-        return exits_wrong("--burst", "must not stand beside --policy, which has its own");
+        return exits_wrong("--burst", "cannot be combined with --policy, which has its own");
     if (flags->rate && !read_rate(flags->rate, limit))
         return exits_wrong("--rate", "must be a number and a time: 10/s, 100/1m, 5/12h");
     limit->algorithm = LKS_ALGORITHM_TOKEN_BUCKET;
@@ -109,30 +105,20 @@ static exit_code check(const limit_flags *flags, lks_limit *limit, lks_limiter_r
     return EXIT_DONE;
 }
 
-exit_code limit_command(cli *c, arguments *args)
+exit_code limit_command(cli *c, const invocation *in)
 {
-    limit_flags flags = {0};
+    const limit_flags *flags = in->flags;
     lks_limit limit = LKS_LIMIT_INIT;
     lks_limiter_rule rule;
     lks_channel *channel = NULL;
+    exit_code code = check(flags, &limit, &rule);
 
-    if (!cli_take_all(OPTION_SET(limit_options, &flags), c, args, NULL))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command("limit");
-    exit_code code = check(&flags, &limit, &rule);
-    if (code == EXIT_DONE && (!args->ended || args->at == args->argc))
-        code = exits_wrong("--", "a program to run is needed after it");
     if (code == EXIT_DONE)
-        code = cli_connect(c, &channel);
+        code = cli_open(c, &channel);
     if (code == EXIT_DONE)
-        code = ask(channel, &flags, &rule, c->timeout > 0 ? cli_ms(c->timeout) : CLI_TIMEOUT_MS);
+        code = ask(channel, flags, &rule, c->timeout > 0 ? cli_ms(c->timeout) : CLI_TIMEOUT_MS);
     lks_channel_close(channel);
     if (code != EXIT_DONE)
         return EXIT_AROUND + code;
-    fflush(NULL);
-    execvp(args->argv[args->at], args->argv + args->at);
-    code = errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
-    exits_wrong(args->argv[args->at], strerror(errno));
-    return code;
+    return exits_exec(in->argv);
 }

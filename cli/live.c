@@ -8,7 +8,8 @@
 
 #include <jansson.h>
 
-#include "help.h"
+#include "answer.h"
+#include "commands.h"
 #include "screen.h"
 #include "snapshot.h"
 #include "base/duration.h"
@@ -21,12 +22,12 @@ typedef struct live_flags {
     int64_t every, times;
 } live_flags;
 
-const option live_options[] = {
+static const option options[] = {
     {"prefix", OPTION_TEXT, offsetof(live_flags, prefix), "TEXT", "show only locks and items with this prefix"},
     {"every", OPTION_DURATION, offsetof(live_flags, every), "TIME", "interval (1s)"},
     {"times", OPTION_NUMBER, offsetof(live_flags, times), "N", "stop after N; else run until it is ended"},
 };
-const size_t live_options_len = sizeof live_options / sizeof *live_options;
+const command_flags flags_of_live = COMMAND_FLAGS(options, live_flags);
 
 static bool never(void)
 {
@@ -177,7 +178,7 @@ static void draw(const snapshot *s, int64_t every)
     screen_size(&rows, &columns);
     for (size_t i = 0; i < SECTIONS; i++)
         taken += lists[i].error->code != LKS_OK;
-    /* Each list has half of the rest, and what the other does not need. */
+    /* Each list gets half of the remaining rows, and those that the other list does not need. */
     size_t left = rows > taken ? rows - taken : 0, n_locks = lists[0].n + lists[0].more;
     size_t n_items = lists[1].n + lists[1].more, for_locks = left / 2;
     if (n_items < left - for_locks)
@@ -266,7 +267,7 @@ static void replace_by_null(json_t **value)
     *value = json_null();
 }
 
-static bool print_json(const snapshot *s)
+static exit_code print_json(const snapshot *s)
 {
     json_t *servers = json_array(), *locks = json_array(), *items = json_array();
     char mode[WORDS_BYTES];
@@ -300,12 +301,9 @@ static bool print_json(const snapshot *s)
     json_t *all =
         json_pack("{s:I, s:o, s:o, s:o, s:b, s:b}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,
                   "items", items, "more_locks", (int)s->more_locks, "more_items", (int)s->more_items);
-    char *text = good && all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text)
-        printf("%s\n", text);
-    free(text);
-    json_decref(all);
-    return text != NULL;
+    if (!good)
+        json_decref(all);
+    return answer_print_line(good ? all : NULL, 6);
 }
 
 static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
@@ -317,8 +315,8 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
         snapshot_take(s);
         if (!json)
             print_rows(s);
-        else if (!print_json(s))
-            return exits_wrong("watch", "out of memory");
+        else if (print_json(s) != EXIT_DONE)
+            return EXIT_OTHER;
         if (fflush(stdout) != 0)
             return EXIT_DONE; /* main prints the error */
         if (n == flags->times)
@@ -327,26 +325,19 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
     }
 }
 
-exit_code live_command(cli *c, arguments *args)
+exit_code live_command(cli *c, const invocation *in)
 {
-    live_flags flags = {0};
+    live_flags flags = *(const live_flags *)in->flags;
+    snapshot *s = calloc(1, sizeof *s);
 
-    if (!cli_take_all(OPTION_SET(live_options, &flags), c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("watch");
-    exit_code code = cli_settle(c);
-    if (code != EXIT_DONE)
-        return code;
+    if (!s)
+        return EXIT_OTHER;
     if (c->timeout == 0)
         c->timeout = CALL_MS; /* a server that is down delays the others only briefly */
     if (flags.every == 0)
         flags.every = EVERY_MS;
-    snapshot *s = calloc(1, sizeof *s);
-    if (!s)
-        return EXIT_OTHER;
     s->prefix = flags.prefix ? flags.prefix : "";
-    code = snapshot_open(s, c);
+    exit_code code = snapshot_open(s, c);
     if (code == EXIT_DONE && screen_is_there() && !c->json)
         code = show(s, &flags);
     else if (code == EXIT_DONE)

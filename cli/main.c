@@ -10,6 +10,8 @@
 #include "commands.h"
 #include "commit.h"
 #include "help.h"
+#include "request.h"
+#include "rpc.h"
 #include "base/similar.h"
 #include "base/standard_files.h"
 
@@ -60,6 +62,77 @@ static exit_code unknown_command(const char *service, const char *word)
     return exits_wrong(word, why);
 }
 
+/* ---- running -------------------------------------------------------------------------------------- */
+
+/* Returns the member of a text flag. */
+static const char **text_of(const option_set *set, const char *name)
+{
+    const option *o = options_find(set->options, set->n, name, strlen(name));
+
+    return (const char **)(void *)((char *)set->into + o->offset);
+}
+
+/* Checks the required arguments, and reads the settings. */
+static exit_code prepare(cli *c, const command *its, const option_set *set, const arguments *args)
+{
+    char flag[WORDS_BYTES];
+
+    if (its->needs && (!*text_of(set, its->needs) || !**text_of(set, its->needs))) {
+        snprintf(flag, sizeof flag, "--%s", its->needs);
+        return exits_wrong(flag, "is needed");
+    }
+    if (its->kind == COMMAND_RUNS_PROGRAM && (!args->ended || args->at == args->argc))
+        return exits_wrong("--", "a program to run is needed after it");
+    return its->kind == COMMAND_IS_LOCAL ? EXIT_DONE : cli_settle(c);
+}
+
+static exit_code run_command_with(cli *c, const command *its, arguments *args)
+{
+    static const command_flags none = {.n = 0};
+    const command_flags *flags = its->flags ? its->flags : &none;
+    const option_set set = {
+        .options = flags->options, .n = flags->n, .into = lks_rpc_arena_alloc(c->arena, flags->size)};
+    request r = {.json = NULL};
+    invocation in = {.flags = set.into, .request = &r};
+    bool good = set.into && (!its->method || request_init(&r, its->method->request));
+
+    if (good && its->method)
+        good = rpc_take_all(c, &set, &r, args);
+    else if (good)
+        good = cli_take_all(&set, c, args, !its->word ? NULL : *its->word ? text_of(&set, its->word) : &in.word);
+    exit_code code = !good ? EXIT_USAGE : c->help ? EXIT_DONE : prepare(c, its, &set, args);
+    in.argv = args->argv + args->at;
+    if (code != EXIT_DONE)
+        code += its->kind == COMMAND_RUNS_PROGRAM ? EXIT_AROUND : 0;
+    else
+        code = c->help ? help_command(its) : its->run(c, &in);
+    request_clear(&r);
+    return code;
+}
+
+static exit_code call_method(cli *c, const lks_rpc_method *method, arguments *args)
+{
+    exit_code code = EXIT_USAGE;
+    request r;
+
+    bool good = request_init(&r, method->request) && rpc_take_all(c, &(const option_set){0}, &r, args);
+    if (good && c->help)
+        code = help_method(method);
+    else if (good && args->ended && args->at < args->argc)
+        exits_wrong("--", "this command runs no program");
+    else if (good && request_is_complete(&r))
+        code = rpc_run(c, method, &r);
+    request_clear(&r);
+    return code;
+}
+
+static exit_code pass_arguments(cli *c, const command *its, const arguments *args)
+{
+    if (args->at > 2) /* flags before the command would be lost */
+        return exits_wrong(its->name, "flags must follow the command");
+    return its->run(c, &(const invocation){.argv = args->argv + args->at - 1});
+}
+
 /* Takes leading flags and runs the command. */
 static exit_code dispatch(cli *c, arguments *args)
 {
@@ -91,7 +164,8 @@ static exit_code dispatch(cli *c, arguments *args)
         return c->help ? help_all() : exits_wrong("no command", "see --help");
     const command *found = commands_find(words[0], words[1]);
     if (found)
-        return found->run(c, args);
+        return found->kind == COMMAND_PASSES_ARGUMENTS ? pass_arguments(c, found, args)
+                                                       : run_command_with(c, found, args);
     const lks_rpc_method *service = catalog_find_service(words[0]);
     if (!service)
         return unknown_command(NULL, words[0]);
@@ -100,7 +174,7 @@ static exit_code dispatch(cli *c, arguments *args)
     const lks_rpc_method *method = catalog_find(words[0], words[1]);
     if (!method)
         return unknown_command(words[0], words[1]);
-    return rpc_command(c, without_force(method, args), args);
+    return call_method(c, without_force(method, args), args);
 }
 
 int main(int argc, char **argv)

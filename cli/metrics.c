@@ -1,4 +1,4 @@
-/* lockstock metrics: what a server counts, as a table for people, as JSON, or as Prometheus reads it. */
+/* lockstock metrics: prints the metrics of each server as a table, as JSON or as Prometheus text. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
-#include "cli.h"
-#include "help.h"
+#include "answer.h"
+#include "commands.h"
 #include "options.h"
 #include "probe.h"
 
@@ -18,11 +18,11 @@ typedef struct metrics_flags {
     bool raw, all;
 } metrics_flags;
 
-const option metrics_options[] = {
+static const option options[] = {
     {"raw", OPTION_BOOL, offsetof(metrics_flags, raw), NULL, "print the text that Prometheus reads"},
-    {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print what is 0"},
+    {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print values of 0"},
 };
-const size_t metrics_options_len = sizeof metrics_options / sizeof *metrics_options;
+const command_flags flags_of_metrics = COMMAND_FLAGS(options, metrics_flags);
 
 /* A line "name{labels} value". */
 typedef struct sample {
@@ -30,7 +30,7 @@ typedef struct sample {
     int name_len, labels_len;
 } sample;
 
-/* False: a comment. */
+/* Returns false for a comment. */
 static bool read_sample(const char *line, sample *s)
 {
     *s = (sample){.name = line, .name_len = (int)strcspn(line, "{ "), .labels = ""};
@@ -53,7 +53,7 @@ static bool ends(const sample *s, const char *suffix)
     return s->name_len > len && memcmp(s->name + s->name_len - len, suffix, (size_t)len) == 0;
 }
 
-/* ---- a table for people ------------------------------------------------------------------------ */
+/* ---- the table ---------------------------------------------------------------------------------- */
 
 /* The samples of a histogram: buckets in ascending order, then the sum, then the count. */
 typedef struct durations {
@@ -62,12 +62,12 @@ typedef struct durations {
 } durations;
 
 typedef struct table {
-    const char *heading; /* not printed yet; NULL: it is */
+    const char *heading; /* the heading to print before the next row; NULL: none */
     bool all;
     durations durations;
 } table;
 
-/* Estimated as Prometheus does: evenly within a bucket. */
+/* Estimates a quantile as Prometheus does: values are spread evenly within a bucket. */
 static double quantile(const durations *d, double q)
 {
     double wanted = d->n > 0 ? q * d->count[d->n - 1] : 0, before = 0, from = 0;
@@ -81,7 +81,7 @@ static double quantile(const durations *d, double q)
     return from;
 }
 
-/* Labels without quotes, and without the type, which all methods have in common. */
+/* Prints the labels without quotes, and without the type, which is the same for all methods. */
 static void begin_row(table *t, const sample *s)
 {
     static const char type[] = "grpc_type=\"unary\",";
@@ -156,12 +156,9 @@ static void print_json(const char *url, char *text)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         if (!read_sample(line, &s))
             continue;
-        json_t *json = json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
-                                 "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL));
-        char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
-        printf("%s\n", dumped ? dumped : "{}");
-        free(dumped);
-        json_decref(json);
+        answer_print_line(json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
+                                    "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL)),
+                          0);
     }
 }
 
@@ -169,7 +166,7 @@ static void print_json(const char *url, char *text)
 
 typedef struct asking {
     const cli *cli;
-    metrics_flags flags;
+    const metrics_flags *flags;
 } asking;
 
 static exit_code ask(void *arg, const char *url, lks_channel **channel)
@@ -189,24 +186,19 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     lks_get_metrics_response_free(response);
     if (!text)
         return exits_wrong("--server", "out of memory");
-    if (a->flags.raw)
+    if (a->flags->raw)
         fputs(text, stdout);
     else if (a->cli->json)
         print_json(url, text);
     else
-        print_table(text, a->flags.all);
+        print_table(text, a->flags->all);
     free(text);
     return EXIT_DONE;
 }
 
-exit_code metrics_command(cli *c, arguments *args)
+exit_code metrics_command(cli *c, const invocation *in)
 {
-    asking a = {.cli = c};
+    asking a = {.cli = c, .flags = in->flags};
 
-    if (!cli_take_all(OPTION_SET(metrics_options, &a.flags), c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("metrics");
-    exit_code code = cli_settle(c);
-    return code == EXIT_DONE ? probe_servers(c, ask, &a) : code;
+    return probe_servers(c, ask, &a);
 }

@@ -1,4 +1,4 @@
-/* lockstock once: a program that runs once for a key; who comes later gets what it wrote and its exit code. */
+/* lockstock once: runs a program once for a key. Later callers get its standard output and its exit code. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,11 +12,9 @@
 
 #include "base/clock.h"
 #include "child.h"
-#include "cli.h"
-#include "help.h"
-#include "output.h"
+#include "commands.h"
 
-enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000 };
+enum { AGAIN = 75 /* EX_TEMPFAIL: the result is not stored */, LOOK_MS = 50, STOP_MS = 1000 };
 
 typedef struct once_flags {
     const char *key, *scope, *fingerprint;
@@ -24,16 +22,16 @@ typedef struct once_flags {
 } once_flags;
 
 #define AT(member) offsetof(once_flags, member)
-const option once_options[] = {
-    {"key", OPTION_TEXT, AT(key), "TEXT", "what is done once"},
-    {"scope", OPTION_TEXT, AT(scope), "TEXT", "of which kind (lockstock-once)"},
+static const option options[] = {
+    {"key", OPTION_TEXT, AT(key), "TEXT", "names what is done once"},
+    {"scope", OPTION_TEXT, AT(scope), "TEXT", "the kind of key (lockstock-once)"},
     {"fingerprint", OPTION_TEXT, AT(fingerprint), "TEXT",
-     "of what is to be done: another one for the same key is refused"},
-    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon a machine that died is replaced (30s)"},
+     "identifies the request; a different one for the same key is refused"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how long after its machine dies another run may start (30s)"},
     {"retain", OPTION_DURATION, AT(retain), "TIME", "how long the result is kept (24h)"},
-    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for one that runs elsewhere; else not at all"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for a run elsewhere; default: do not wait"},
 };
-const size_t once_options_len = sizeof once_options / sizeof *once_options;
+const command_flags flags_of_once = COMMAND_FLAGS(options, once_flags);
 
 typedef struct attempt {
     char *const *argv;
@@ -43,10 +41,10 @@ typedef struct attempt {
     bool started;
 } running;
 
-/* Until it has ended. */
+/* Returns when the program has ended. */
 static void watch(running *r, const lks_once_attempt *attempt, int signals)
 {
-    uint64_t kill_ns = 0; /* once it was told to stop */
+    uint64_t kill_ns = 0; /* 0: not asked to stop */
 
     while (r->child.pid > 0) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output.fd, .events = POLLIN}};
@@ -105,14 +103,14 @@ static int replay(const lks_once_result *result)
     fwrite(result->body, 1, result->body_len, stdout);
     for (size_t i = 0; i < result->n_headers; i++)
         if (strcmp(result->headers[i].key, OUTPUT_CUT_HEADER) == 0)
-            fprintf(stderr, "lockstock: the output is cut: there was more\n");
+            output_print_cut();
     return result->code;
 }
 
 static int run(lks_channel *channel, const once_flags *flags, char *const argv[])
 {
     running r = {.argv = argv, .output.fd = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
-    lks_once_options options = {
+    const lks_once_options once = {
         .scope = flags->scope ? flags->scope : "lockstock-once",
         .key = flags->key,
         .fingerprint = flags->fingerprint,
@@ -125,8 +123,8 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .message = "out of memory"};
     int code;
 
-    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &options, execute, &r, &result, &error) : LKS_ONCE_FAILED;
-    options_name_flag(once_options, once_options_len, &error);
+    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &once, execute, &r, &result, &error) : LKS_ONCE_FAILED;
+    options_name_flag(options, flags_of_once.n, &error);
     switch (outcome) {
     case LKS_ONCE_EXECUTED:
         code = child_code(&r.child);
@@ -134,11 +132,11 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     case LKS_ONCE_REPLAYED:
         code = replay(result);
         break;
-    case LKS_ONCE_RETRYABLE: /* its own code, and what it said itself */
+    case LKS_ONCE_RETRYABLE: /* the program printed its own error */
         code = r.started ? child_code(&r.child) : EXIT_AROUND + EXIT_OTHER;
         break;
     case LKS_ONCE_SUPERSEDED:
-        fprintf(stderr, "lockstock: another attempt took over, because no server heard of this one in time\n");
+        exits_say("another attempt took over, because no server renewed this one in time");
         code = EXIT_LOST;
         break;
     case LKS_ONCE_DOUBTFUL:
@@ -158,25 +156,14 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     return code;
 }
 
-exit_code once_command(cli *c, arguments *args)
+exit_code once_command(cli *c, const invocation *in)
 {
-    once_flags flags = {0};
     lks_channel *channel = NULL;
-    exit_code wrong = EXIT_DONE;
+    exit_code wrong = cli_open(c, &channel);
 
-    if (!cli_take_all(OPTION_SET(once_options, &flags), c, args, NULL))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command("once");
-    if (!flags.key || !*flags.key)
-        wrong = exits_wrong("--key", "is needed");
-    else if (!args->ended || args->at == args->argc)
-        wrong = exits_wrong("--", "a program to run is needed after it");
-    if (wrong == EXIT_DONE)
-        wrong = cli_connect(c, &channel);
     if (wrong != EXIT_DONE)
         return EXIT_AROUND + wrong;
-    int code = run(channel, &flags, args->argv + args->at);
+    int code = run(channel, in->flags, in->argv);
     lks_channel_close(channel);
     return (exit_code)code;
 }

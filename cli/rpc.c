@@ -1,4 +1,5 @@
-/* lockstock SERVICE METHOD: calls any method by its descriptors. Reads all pages of a list unless a page was named. */
+#include "rpc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,9 +7,6 @@
 #include <lockstock/v1/lock.lks.h>
 
 #include "answer.h"
-#include "catalog.h"
-#include "cli.h"
-#include "help.h"
 #include "request.h"
 #include "rpc/json/field.h"
 
@@ -169,7 +167,7 @@ static exit_code refused(lks_channel *channel, const lks_rpc_method *method, con
     return exits_doubtful();
 }
 
-static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
+exit_code rpc_run(cli *c, const lks_rpc_method *method, const request *r)
 {
     bool is_read = method->effect == LKS_RPC_EFFECT_READ;
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
@@ -181,7 +179,9 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
         request_name_flag(r, &error);
         return exits_failed(&error, true);
     }
-    exit_code code = cli_connect(c, &channel);
+    exit_code code = cli_settle(c);
+    if (code == EXIT_DONE)
+        code = cli_open(c, &channel);
     if (code != EXIT_DONE)
         return code;
     char **fill = lks_rpc_field_to_fill(method, message); /* before the call, so that the undo can use the same id */
@@ -200,22 +200,6 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
         code = refused(channel, method, message, &error);
     lks_channel_close(channel);
     if (code == EXIT_DONE && method == &lks_lock_force_release_method && removed_nothing(answer))
-        return exits_refused("", "nobody holds it");
-    return code;
-}
-
-exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
-{
-    exit_code code = EXIT_USAGE;
-    request r;
-
-    bool good = request_init(&r, method->request) && rpc_take_all(c, &(const option_set){0}, &r, args);
-    if (good && c->help)
-        code = help_method(method);
-    else if (good && args->ended && args->at < args->argc)
-        exits_wrong("--", "this command runs no program");
-    else if (good && request_is_complete(&r))
-        code = run(c, method, &r);
-    request_clear(&r);
+        return exits_refused("", "the lock is not held");
     return code;
 }

@@ -1,12 +1,11 @@
-/* lockstock run: a program under a lock, like flock(1), over machines. */
+/* lockstock run: runs a program under a lock, like flock(1), but across machines. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include <lockstock/mutex.h>
 
-#include "cli.h"
+#include "commands.h"
 #include "held.h"
-#include "help.h"
 
 /* A ForceRelease is noticed at the next renewal: until then the program overlaps with the next holder's. */
 enum { RENEW_MS = 1000 };
@@ -17,14 +16,14 @@ typedef struct run_flags {
 } run_flags;
 
 #define AT(member) offsetof(run_flags, member)
-const option run_options[] = {
+static const option options[] = {
     {"lock", OPTION_TEXT, AT(name), "NAME", "the lock's name"},
-    {"group", OPTION_TEXT, AT(group), "NAME", "what the name lives in; else the name itself"},
-    {"owner", OPTION_TEXT, AT(owner), "TEXT", "told to who asks who holds it; else host/pid"},
-    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon it is free after a machine died (30s)"},
-    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for it; else not at all"},
+    {"group", OPTION_TEXT, AT(group), "NAME", "the group of the name; default: the name itself"},
+    {"owner", OPTION_TEXT, AT(owner), "TEXT", "who holds the lock, shown to other callers; default: host/pid"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how long the lock stays held after its machine dies (30s)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for the lock; default: do not wait"},
 };
-const size_t run_options_len = sizeof run_options / sizeof *run_options;
+const command_flags flags_of_run = COMMAND_FLAGS(options, run_flags);
 
 /* ---- in the keeper ------------------------------------------------------------------------------- */
 
@@ -50,7 +49,7 @@ static void name_flag(const run_flags *o, lks_error *error)
 {
     if (options_rename(error, "targets[0].name", "--lock") || (!o->group && options_rename(error, "group", "--lock")))
         return;
-    options_name_flag(run_options, run_options_len, error);
+    options_name_flag(options, flags_of_run.n, error);
 }
 
 static exit_code not_taken(const run_flags *o, lks_lock_result result, lks_error *error)
@@ -79,9 +78,9 @@ static exit_code keep(keeping *k, const run_flags *flags, lks_mutex *mutex)
     return unlocked == LKS_ABORTED ? EXIT_LOST : EXIT_DONE;
 }
 
-static exit_code lock_and_keep(keeping *k, cli *c, const void *options)
+static exit_code lock_and_keep(keeping *k, cli *c, const void *arg)
 {
-    const run_flags *flags = options;
+    const run_flags *flags = arg;
     const lks_lock_options lock_options = {.group = flags->group,
                                            .owner = flags->owner,
                                            .lease_ms = cli_ms(flags->lease),
@@ -109,30 +108,11 @@ static exit_code lock_and_keep(keeping *k, cli *c, const void *options)
 
 /* ---- the command --------------------------------------------------------------------------------- */
 
-static exit_code run_named(cli *c, arguments *args, const char *command, bool by_word)
+exit_code run_command(cli *c, const invocation *in)
 {
     static const keeper_kind kind = {.what = "the lock", .run = lock_and_keep};
-    run_flags flags = {0};
+    const run_flags *flags = in->flags;
+    const held_options held = {.kind = &kind, .options = flags, .lease_ms = (uint64_t)flags->lease, .argv = in->argv};
 
-    if (!cli_take_all(OPTION_SET(run_options, &flags), c, args, by_word ? &flags.name : NULL))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command(command);
-    if (!flags.name || !*flags.name)
-        return EXIT_AROUND + exits_wrong("--lock", "is needed");
-    if (!args->ended || args->at == args->argc)
-        return EXIT_AROUND + exits_wrong("--", "a program to run is needed after it");
-    const held_options held = {
-        .kind = &kind, .options = &flags, .lease_ms = (uint64_t)flags.lease, .argv = args->argv + args->at};
     return held_run(c, &held);
-}
-
-exit_code run_command(cli *c, arguments *args)
-{
-    return run_named(c, args, "run", false);
-}
-
-exit_code exec_command(cli *c, arguments *args)
-{
-    return run_named(c, args, "lock exec", true);
 }

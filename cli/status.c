@@ -1,13 +1,12 @@
-/* lockstock status: prints for each server whether it and its store answer, and what is wrong. */
+/* lockstock status: prints for each server whether it and its store answer, and the reason if not. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
-#include "cli.h"
-#include "help.h"
+#include "answer.h"
+#include "commands.h"
 #include "probe.h"
 #include "words.h"
 
@@ -32,43 +31,37 @@ static exit_code print_json(const char *url, bool is_up, bool has_store, const c
 {
     json_t *json = json_pack("{s:s, s:b, s:b, s:s*, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why,
                              "reason", reason != LKS_REASON_NONE ? lks_reason_name(reason) : NULL);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
-    json_decref(json);
-    if (!text)
-        return exits_wrong("--server", "cannot be written as JSON");
-    printf("%s\n", text);
-    free(text);
-    return EXIT_DONE;
+    return answer_print_line(json, 0);
 }
 
 /* The conditions that a server reports, and whether one blocks its store or the server. Empty if the call fails. */
-typedef struct told {
+typedef struct conditions {
     bool server, store;
     lks_reason reason; /* of the store */
     char why[WHY_BYTES];
-} told;
+} conditions;
 
-static void ask_conditions(lks_channel *channel, told *t)
+static void ask_conditions(lks_channel *channel, conditions *found)
 {
     const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;
     lks_get_status_response *status = NULL;
     lks_error error;
     size_t at = 0;
 
-    *t = (told){.why = ""};
+    *found = (conditions){.why = ""};
     if (lks_admin_get_status(channel, &asking, NULL, &status, &error) != LKS_OK)
         return;
     for (size_t i = 0; i < status->n_conditions; i++) {
         const lks_condition *one = status->conditions[i];
         bool of_store = strcmp(one->about, "store") == 0;
-        t->store = t->store || (one->blocks && of_store);
-        t->server = t->server || (one->blocks && !of_store);
-        if (at < sizeof t->why)
-            at += (size_t)snprintf(t->why + at, sizeof t->why - at, "%s%s", at > 0 ? "; " : "", one->text);
+        found->store = found->store || (one->blocks && of_store);
+        found->server = found->server || (one->blocks && !of_store);
+        if (at < sizeof found->why)
+            at += (size_t)snprintf(found->why + at, sizeof found->why - at, "%s%s", at > 0 ? "; " : "", one->text);
     }
     if (status->store)
-        t->reason = lks_reason_of(status->store->reason_word);
+        found->reason = lks_reason_of(status->store->reason_word);
     lks_get_status_response_free(status);
 }
 
@@ -82,24 +75,25 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     const asking *a = arg;
     probe server = probe_server(*channel), store = server;
     exit_code code = EXIT_DONE;
-    told t = {.why = ""};
+    conditions found = {.why = ""};
 
     if (!probe_is_down(&server)) {
-        ask_conditions(*channel, &t);
+        ask_conditions(*channel, &found);
         store = probe_store(*channel);
     }
     const lks_error *error = server.error.code != LKS_OK ? &server.error : &store.error;
-    bool is_up = !probe_is_down(&server) && !t.server, has_store = !probe_is_down(&store) && !t.store;
+    bool is_up = !probe_is_down(&server) && !found.server, has_store = !probe_is_down(&store) && !found.store;
     char why[WHY_BYTES] = "";
-    /* The server knows best what is wrong with its store. */
-    bool by_server = error->code == LKS_OK || t.server || t.store;
-    words_printable(by_server ? t.why : error->message, why, sizeof why);
+    /* Conditions of the server explain more than the error of a call. */
+    bool by_server = error->code == LKS_OK || found.server || found.store;
+    words_printable(by_server ? found.why : error->message, why, sizeof why);
     if (a->cli->json) {
-        code = print_json(url, is_up, has_store, *why ? why : NULL, error->code != LKS_OK ? error->reason : t.reason);
+        code =
+            print_json(url, is_up, has_store, *why ? why : NULL, error->code != LKS_OK ? error->reason : found.reason);
     } else {
         printf("%-*s", a->width, url);
-        print_probe(&server, t.server);
-        print_probe(&store, t.store);
+        print_probe(&server, found.server);
+        print_probe(&store, found.store);
         printf("%s%s\n", *why ? "  " : "", why);
     }
     if (code != EXIT_DONE)
@@ -109,17 +103,11 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     return server.error.code != LKS_OK || store.error.code != LKS_OK ? EXIT_OTHER : EXIT_DONE;
 }
 
-exit_code status_command(cli *c, arguments *args)
+exit_code status_command(cli *c, const invocation *in)
 {
     asking a = {.cli = c, .width = (int)strlen("SERVER")};
 
-    if (!cli_take_all(&(const option_set){0}, c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("status");
-    exit_code code = cli_settle(c);
-    if (code != EXIT_DONE)
-        return code;
+    (void)in;
     for (const char *url = c->server; *url; url += strcspn(url, ",") + (url[strcspn(url, ",")] != '\0'))
         if ((int)strcspn(url, ",") > a.width)
             a.width = (int)strcspn(url, ",");

@@ -1,4 +1,4 @@
-/* A cart of two goods, sold whole or not at all, and what the ledger says of it. */
+/* Sells a cart of two goods, whole or not at all, and prints its ledger entries. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ static lks_code buy(lks_channel *channel, const char *order_id, lks_error *error
 static lks_code print_ledger(lks_channel *channel, lks_error *error)
 {
     lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
-    request.group = "shop"; /* and after = next_after of the answer before */
+    request.group = "shop"; /* the next page: after = next_after of this answer */
     lks_read_ledger_response *response;
     lks_code code = lks_stock_read_ledger(channel, &request, NULL, &response, error);
     if (code != LKS_OK)

@@ -1,5 +1,5 @@
-/* One charge for an order, however often it is asked for: the first caller charges the
- * card, every other one is told what the first was told. */
+/* Charges the card once for an order, however often it is asked to: the first call charges, the others get its
+ * result. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static lks_code charge(lks_channel *channel, const char *order, const char *amou
     request.key = order;
     request.fingerprint.data = (uint8_t *)amount; /* another amount for the order is an error */
     request.fingerprint.len = strlen(amount);
-    request.lease_ms = 30000; /* then another caller may try; the card's own key is the order too */
+    request.lease_ms = 30000; /* after that another caller may try; the card service has the order as its key, too */
     request.wait_ms = 5000;
     lks_begin_response *response;
     lks_code code = lks_idempotency_begin(channel, &request, NULL, &response, error);

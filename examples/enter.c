@@ -1,4 +1,4 @@
-/* The endpoint of a flash sale: a limit for each buyer, one effect for each order, and one lamp, all in one call. */
+/* The endpoint of a flash sale: a limit for each buyer, one effect for each order, and the stock, all in one call. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static lks_enter_outcome order(lks_channel *channel, const char *buyer, const ch
     stock.buyer_id = buyer;
     stock.n_lines = 1;
     stock.lines = lines;
-    stock.hold_ms = 60000; /* until it is paid; it comes back by itself if we die */
+    stock.hold_ms = 60000; /* until it is paid; if this process dies, the stock is free again after that */
     request.group = "lamp";
     request.once = &once;
     request.limits = &limits;

@@ -1,9 +1,9 @@
-/* Why a lock comes with a fence: the first holder freezes past its lease, the
- * second one works, and the first one's late write is refused. */
+/* Why a lock has a fence: the first holder freezes for longer than its lease, the second one works, and the late write
+ * of the first one is refused. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 
-/* Takes the lock "report", in its turn. */
+/* Acquires the lock "report"; waits for its turn. */
 static lks_code lock(lks_channel *channel, const char *owner, int64_t lease_ms, uint64_t *fence, lks_error *error)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};

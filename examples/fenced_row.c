@@ -1,6 +1,5 @@
-/* A lock around a row of a database: the row keeps the fence of its last writer and
- * refuses an older one. The first holder freezes past its lease, the second writes,
- * and what the first writes late changes nothing. */
+/* A lock for a row of a database: the row has the fence of its last writer and refuses a lower one. The first holder
+ * freezes for longer than its lease, the second writes, and the late write of the first changes nothing. */
 #include <lockstock/lockstock.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@ static uint64_t lock(lks_channel *channel, const char *owner, int64_t lease_ms)
     return fence;
 }
 
-/* The condition is part of the write, so nothing can come between the two. */
+/* The condition is part of the write, so no other write can come between. */
 static void write_report(sqlite3 *db, const char *body, uint64_t fence)
 {
     sqlite3_stmt *update = NULL;

@@ -1,8 +1,8 @@
-/* Three kinds of identifiers: for rows, for the outside world, for people. */
+/* Three kinds of ids: for rows, for other systems, for people. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 
-/* Ten ids for rows that are made together, and what one of them says. */
+/* Prints ten ids for rows, and when one of them was made. */
 static lks_code row_ids(lks_channel *channel, lks_error *error)
 {
     lks_next_request request = LKS_NEXT_REQUEST_INIT;

@@ -1,4 +1,4 @@
-/* A channel without a thread, in a program that has an epoll loop of its own. */
+/* A channel without a thread, in a program with its own epoll loop. */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 #include <sys/epoll.h>

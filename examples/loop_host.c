@@ -1,4 +1,4 @@
-/* A host without threads: one epoll loop serves calls, and makes one. */
+/* A host without threads: one epoll loop serves calls and makes a call. */
 #include <lockstock/host.h>
 #include <lockstock/lockstock.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static bool watch(int loop, int fd)
     return epoll_ctl(loop, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* The first of two timeouts, of which -1 is never. */
+/* Returns the shorter of two timeouts; -1 is no timeout. */
 static int first(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;

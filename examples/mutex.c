@@ -1,5 +1,4 @@
-/* A lock for daily use: locked by name, kept by the watchdog while it is held, given
- * back at the end of its block.
+/* A lock with a name: the watchdog renews it while it is held, and the end of the block releases it.
  *
  *     mutex [URL [NAME]] */
 #include <lockstock/lockstock.h>
@@ -12,8 +11,8 @@ static void on_lost(void *arg, const lks_lock_loss *loss)
     fprintf(stderr, "%s is lost: its holder must stop\n", loss->name);
 }
 
-/* What the lock protects. It refuses a fence below the highest it has seen: the write
- * of a holder that lost the lock without knowing. */
+/* Writes what the lock protects. Refuses a fence below the highest one seen: the write of a holder that lost the lock
+ * without knowing. */
 static int write_report(uint64_t fence)
 {
     static uint64_t highest;

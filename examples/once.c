@@ -1,5 +1,4 @@
-/* One payment, however often the button is pressed: the first click runs it, the second
- * gets the first one's receipt.
+/* One payment, however often the button is pressed: the first click pays, the second gets the same receipt.
  *
  *     once [URL] */
 #include <lockstock/lockstock.h>

@@ -1,5 +1,5 @@
-/* A limit that is stored under a name, so that it can be changed while all run: three
- * codes an hour by text message for each number. One that was not sent is given back.
+/* A limit that is stored under a name, so that it can be changed at any time: three text messages an hour for each
+ * number. A message that was not sent is given back.
  *
  *     ratelimit [URL] */
 #include <lockstock/lockstock.h>
@@ -35,11 +35,11 @@ static lks_code check(lks_channel *channel, const char *number, const char *id, 
     lks_code code = lks_rate_limit_check(channel, &request, NULL, &response, error);
     if (code != LKS_OK)
         return code;
-    const lks_rule_result *told = response->rules[0];
+    const lks_rule_result *result = response->rules[0];
     if (response->outcome == LKS_CHECK_OUTCOME_ALLOWED)
-        printf("%s: sent, %lld left\n", id, (long long)told->remaining);
+        printf("%s: sent, %lld left\n", id, (long long)result->remaining);
     else
-        printf("%s: not before %s\n", id, told->retry_after_ms > 60000 ? "many minutes" : "a moment");
+        printf("%s: not before %s\n", id, result->retry_after_ms > 60000 ? "many minutes" : "a moment");
     lks_check_response_free(response);
     return LKS_OK;
 }

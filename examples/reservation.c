@@ -1,5 +1,4 @@
-/* Stock is held while the buyer pays: sold when he has, given back at the end of the
- * block when he has not.
+/* Holds stock while the buyer pays, then sells it, or gives it back at the end of the block.
  *
  *     reservation [URL] */
 #include <lockstock/lockstock.h>

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # abi.sh dump         writes packaging/abi/: the interfaces of the libraries of the last release (packaging/released.txt)
-# abi.sh check BUILD  compares the libraries of a build with debug information with that. While the soname is the same, symbols and
-#                     fields may only be added. Exits with 77 where it cannot compare.
+# abi.sh check BUILD  compares the libraries of a build that has debug information with these. While the soname is the same,
+#                     symbols and fields may only be added. Exits with 77 if it cannot compare.
 # Needs abigail-tools.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "$0")/.." && pwd)
 # The paths of the libraries below a build directory.
 libraries=(rpc/liblockstock-rpc client/liblockstock host/liblockstock-host)
 
-die() {
+cannot() { # why
   echo "abi.sh: $1" >&2
-  exit "${2:-1}"
+  exit 77
 }
 
 dump() {
@@ -32,7 +32,7 @@ check() { # build directory
   local failed=0 library name before now
   for library in "${libraries[@]}"; do
     name=${library##*/}
-    readelf -S "$1/$library.so" | grep '\.debug_info' >/dev/null || die "$library.so has no debug information" 77
+    readelf -S "$1/$library.so" | grep '\.debug_info' >/dev/null || cannot "$library.so has no debug information"
     xz -dc "$root/packaging/abi/$name.abi.xz" >"$work/$name.abi"
     before=$(grep -m 1 -o "soname='[^']*'" "$work/$name.abi")
     now=$(readelf -d "$1/$library.so" | sed -n "s/.*Library soname: \[\(.*\)\]/soname='\1'/p")
@@ -50,11 +50,11 @@ check() { # build directory
   return $failed
 }
 
-command -v abidiff >/dev/null || die "needs abigail-tools" 77
+command -v abidiff >/dev/null || cannot "needs abigail-tools"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 case "${1:-}" in
 dump) dump ;;
 check) check "${2:?a build directory}" ;;
-*) die "dump, or check BUILD" 2 ;;
+*) echo "usage: abi.sh dump, or abi.sh check BUILD" >&2 && exit 2 ;;
 esac

@@ -1,12 +1,26 @@
 # shellcheck shell=bash
-# Sourced by run.sh and test.sh, which set `root`. install_packages does nothing,
-# and needs neither network nor rights, when all is installed already. Services of
-# the packages are not started: lockstock runs redis-server by itself.
+# Sourced by run.sh, test.sh and scripts of packaging/. install_packages needs `root`, the directory of the sources. If all
+# is installed, it does nothing, and needs neither network nor rights. It does not start services of the packages: lockstock
+# runs redis-server itself.
 
 die() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
   exit 1
 }
+
+need_root() {
+  [ "$(id -u)" -eq 0 ] || die "needs root: $1"
+}
+
+logged() { # log, what failed, command...
+  "${@:3}" >"$1" 2>&1 && return
+  tail -n 20 "$1" >&2
+  die "$2"
+}
+
+build_debs() ( # sources, directory for the packages, flags of cmake...
+  cd "$1" && cmake --preset debian "${@:3}" && cmake --build --preset debian && cd build/debian && cpack -B "$2"
+)
 
 packages_of() { # part...
   # shellcheck disable=SC2154
@@ -23,8 +37,7 @@ is_debian_12() {
   [ "$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}")" = "debian 12" ]
 }
 
-# Tells package scripts not to start services (invoke-rc.d(8)); a policy that is
-# there already stands.
+# Tells package scripts not to start services (invoke-rc.d(8)). Keeps an existing policy.
 deny_services() {
   $as_root sh -c 'set -C; printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d' \
     2>/dev/null
@@ -56,7 +69,7 @@ install_packages() ( # part...
   trap '$denied && $as_root rm -f /usr/sbin/policy-rc.d; rm -f "$log"' EXIT
   trap 'exit 130' INT TERM
   deny_services && denied=true
-  apt_get update >"$log" 2>&1 || true # stale lists may still do
+  apt_get update >"$log" 2>&1 || true # old lists may be good enough
   if ! apt_get install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
     why=
     ! grep -qE 'Failed to fetch|Temporary failure' "$log" || why="no network? "

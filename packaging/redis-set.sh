@@ -1,34 +1,34 @@
 #!/usr/bin/env bash
-# Several redis-servers on 127.0.0.1 that belong together: a Redis Cluster, or a primary with replicas and
-# sentinels. To try lockstock on them (./run.sh cluster, ./run.sh sentinel) and for its tests
-# (tests/support/redis_set_fixture.h, tests/torture). Each writes its AOF with fsync always.
+# Runs a Redis Cluster, or a primary with replicas and sentinels, on 127.0.0.1, to try lockstock on them (./run.sh cluster,
+# ./run.sh sentinel) and for its tests (tests/support/redis_set_fixture.h, tests/torture). Each server writes its AOF with
+# fsync always.
 #
 #   packaging/redis-set.sh cluster DIR [--primaries 3] [--replicas 1]    replicas: of each primary
 #   packaging/redis-set.sh sentinel DIR [--replicas 2] [--sentinels 3]   the primary's name is lockstock
 #
-# starts one on free ports, with all its files in DIR, which is made or empty. When all nodes agree it prints the URL
-# and "ready". It runs until SIGINT or SIGTERM; its servers end with it, whatever ends it, and DIR stays.
-# --password P: of all nodes and sentinels; not for a machine with other users. The URL has the nodes'; lockstockd takes
-# the sentinels' from --store-sentinel-password-file. --tls DIR: TLS only, with DIR's ca.pem, server.pem and server.key;
-# clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
-# --announce IP: what nodes name to each other and to clients instead of 127.0.0.1. Who listens there passes on to the
-# same port of 127.0.0.1, also to a cluster's bus (10,000 more), and can so stand between any two (tests/torture/network.py):
-# a node connects from 127.X.Y.1, where X * 256 + Y is its port.
+# starts one on free ports, with all its files in DIR, which is new or empty. When all nodes agree, it prints the URL and
+# "ready". It runs until SIGINT or SIGTERM. The servers end when it ends, even by SIGKILL; DIR stays.
+# --password P: the password of all nodes and sentinels; not for a machine with other users. The URL contains that of the
+# nodes; lockstockd reads that of the sentinels from --store-sentinel-password-file. --tls DIR: TLS only, with ca.pem,
+# server.pem and server.key of DIR; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
+# --announce IP: the address that nodes tell each other and clients instead of 127.0.0.1. A proxy at IP
+# (tests/torture/network.py) must forward each port to the same port of 127.0.0.1, also the ports of a cluster's bus (10,000
+# higher). A node connects from 127.X.Y.1, where X * 256 + Y is its port.
 #
-# While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s
-# (REDIS_SET_PATIENCE_S in the environment: another number):
+# Commands while it runs, with the same DIR. Each ends when its effect is there, or with an error after 60 s
+# (REDIS_SET_PATIENCE_S in the environment changes that):
 #
 #   redis-set.sh url DIR                   the URL for --store
-#   redis-set.sh nodes DIR                 a line a server: port, redis or sentinel, pid, role (master, slave, sentinel; dead)
+#   redis-set.sh nodes DIR                 a line for each server: port, redis or sentinel, pid, role (master, slave, sentinel, dead)
 #   redis-set.sh cli DIR PORT [command]    redis-cli to it
 #   redis-set.sh kill DIR PORT             kill -9
-#   redis-set.sh start DIR PORT            starts again what was killed
-#   redis-set.sh wait DIR                  until all that run agree, and have their replicas
-#   redis-set.sh failover DIR [PORT]       another node becomes the primary in PORT's place, at once when PORT answers,
-#                                          else as soon as the others notice; prints its port. Sentinel: PORT is the primary,
-#                                          or was it until it died
-#   redis-set.sh move DIR FIRST LAST PORT  moves these slots, with their keys, to the primary PORT, wherever they are.
-#                                          After an error the same again goes on where it ended
+#   redis-set.sh start DIR PORT            starts a killed server again
+#   redis-set.sh wait DIR                  waits until all running servers agree and have their replicas
+#   redis-set.sh failover DIR [PORT]       makes another node the primary in place of PORT, at once if PORT answers, else
+#                                          when the others notice; prints its port. Sentinel: PORT is the primary, or the
+#                                          one that died
+#   redis-set.sh move DIR FIRST LAST PORT  moves these slots, with their keys, to the primary PORT. Repeat it after an
+#                                          error: it continues where it stopped
 set -euo pipefail
 
 PRIMARY_NAME=lockstock
@@ -36,20 +36,13 @@ SLOTS=16384
 MOVED_AT_ONCE=512 # slots
 KEYS_AT_ONCE=100
 PATIENCE_S=${REDIS_SET_PATIENCE_S:-60}
-ASKED_EVERY_S=6 # for a failover; longer than Redis tries one
+ASKED_EVERY_S=6 # between requests for a failover; longer than Redis tries one
 COUNT_MAX=1000
 
-die() {
-  printf '%s: %s\n' "${0##*/}" "$*" >&2
-  exit 1
-}
+# shellcheck source=packaging/set.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/set.sh"
 
-usage() {
-  sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
-  exit 2
-}
-
-need_number() { # what it is, text, from, to
+need_number() { # its name, text, from, to
   { [[ "$2" =~ ^(0|[1-9][0-9]{0,4})$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; } || die "$1 is a number from $3 to $4, not '$2'"
 }
 
@@ -59,7 +52,7 @@ need_port() { # port
 
 need_password() {
   [[ "$password" != *[\"\'\\[:cntrl:]]* ]] || die "--password: no quotes, backslashes or control characters"
-  # They write it to their files without quotes, and could not be started again.
+  # Sentinels write it to their files without quotes, and would not start again.
   [ "$kind" = cluster ] || [[ "$password" != *" "* ]] || die "--password: sentinels cannot have one with a space"
 }
 
@@ -76,11 +69,11 @@ answers() { # port
   [ "$(timeout 1 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$1" PING 2>/dev/null)" = PONG ]
 }
 
-until_true() { # what it waits for, command..., which may say in `refusal` why not yet
+until_true() { # what it waits for, command..., which may set `refusal` to the reason why not yet
   local end=$((SECONDS + PATIENCE_S)) refusal=''
   until "${@:2}"; do
     [ "$SECONDS" -lt "$end" ] || die "no $1 after $PATIENCE_S s${refusal:+: $refusal}"
-    kill -0 "$(cat "$set/pid")" 2>/dev/null || die "$set: the redis-servers have ended"
+    need_served redis-servers
     sleep 0.05
   done
 }
@@ -89,10 +82,6 @@ pid_of() { # port; nothing when it does not run
   local pid
   pid=$(cat "$set/$1/pid" 2>/dev/null) || return 0
   ! tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q "redis-server.*[:/]$1\b" || echo "$pid"
-}
-
-is_gone() { # port
-  [ -z "$(pid_of "$1")" ]
 }
 
 ports_of() { # redis|sentinel
@@ -106,12 +95,12 @@ running() { # redis|sentinel
   done
 }
 
-# --- what is started
+# --- starting servers
 
 launch() { # port; a child of this shell, killed by the kernel when this shell ends
   local dir="$set/$1" manifest="$set/$1/appendonlydir/appendonly.aof.manifest" flags=()
   [ ! -e "$dir/is_sentinel" ] || flags=(--sentinel)
-  # A transaction that a kill cut off must not run in half (docs/store.md).
+  # Removes a transaction that a kill cut off, so that no half of it runs (docs/store.md).
   [ ! -e "$manifest" ] || redis-check-aof --fix "$manifest" < <(yes 2>/dev/null) >"$dir/mended" 2>&1 || return 1
   setpriv --pdeathsig KILL redis-server "$dir/redis.conf" "${flags[@]}" >>"$dir/output" 2>&1 3>&- &
   echo $! >"$dir/pid"
@@ -126,7 +115,7 @@ comes_up() { # port
   done
 }
 
-reason_of() { # port; without a log it has not understood its configuration
+reason_of() { # port; a server without a log did not understand its configuration
   if [ -s "$set/$1/log" ]; then echo "$set/$1/log"; else echo "$set/$1/output"; fi
 }
 
@@ -159,7 +148,7 @@ new_node() { # redis|sentinel, lines of its configuration...
       echo "$port $1" >>"$set/nodes"
       return
     fi
-    # Somebody else has the port; any other reason is there to be read.
+    # A port in use is tried no further; any other reason is an error.
     grep -qs 'in use' "$set/$port/log" "$set/$port/output" || die "$port does not start: see $(reason_of "$port")"
     rm -rf "${set:?}/$port"
   done
@@ -169,7 +158,7 @@ new_node() { # redis|sentinel, lines of its configuration...
 have_met() { # port...
   local port other
   ! cluster_agrees || return 0
-  # A node forgets who did not answer its greeting in time.
+  # A node forgets a node that did not answer its greeting in time.
   for port in "$@"; do
     for other in $(cli "$port" CLUSTER NODES | awk -v all="$*" '
       { split($2, a, "[:@]"); met[a[2]] = 1 }
@@ -238,34 +227,15 @@ write_url() {
   echo "$scheme+$kind://$user$(awk -v host="$announce" '{ print host ":" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
 }
 
-stop_all() {
-  local pid
-  trap '' INT TERM
-  exec 2>/dev/null # the shell says of each child that it was killed
-  for pid in $(jobs -p); do
-    kill -KILL "$pid" 2>/dev/null || true
-  done
-  wait
-}
-
-serve() {
-  local command port
-  trap stop_all EXIT
-  trap 'exit 0' INT TERM
-  echo $$ >"$set/pid"
-  mkfifo "$set/control"
-  exec 3<>"$set/control"
-  if [ "$kind" = cluster ]; then start_cluster "$primaries" "$replicas"; else start_sentinels "$replicas" "$sentinels"; fi
+start_all() { # primaries, replicas, sentinels
+  if [ "$kind" = cluster ]; then start_cluster "$1" "$2"; else start_sentinels "$2" "$3"; fi
   write_url
-  printf 'url=%s\nready\n' "$(cat "$set/url")"
-  while read -r command port <&3; do
-    [ "$command" != start ] || ! is_gone "$port" || launch "$port" || echo "cannot start $port: see $set/$port" >&2
-  done
+  echo "url=$(cat "$set/url")"
 }
 
-# --- what they think
+# --- the state of the set
 
-# Who is what and has which slots, in one node's view; nothing while it is not sure.
+# Prints the nodes, their roles and their slots as one node sees them; nothing while it is not sure.
 cluster_view() { # port
   cli "$1" CLUSTER NODES 2>/dev/null | tr -d '\r' | awk '
     NF < 8 { next }
@@ -309,7 +279,7 @@ sentinels_agree() {
   [ "$(cli "${first#port }" ROLE | sed -n 1p)" = master ]
 }
 
-# All replicas that run have what their primary has, and it knows them; at least so many there are.
+# All running replicas are in step with their primaries, which know them; and there are at least so many.
 replicas_follow() { # how many
   local port info n_up=0 n_known=0 n_primaries=0
   for port in $(running redis); do
@@ -322,7 +292,7 @@ replicas_follow() { # how many
       n_known=$((n_known + $(grep -c '^slave.*state=online' <<<"$info" || true)))
     fi
   done
-  # A primary that another replaced does not know it at once.
+  # A primary that was replaced does not know it at once.
   [ "$kind" = cluster ] || [ "$n_primaries" -eq 1 ] || return 1
   [ "$n_up" -eq "$n_known" ] && [ "$n_up" -ge "${1:-0}" ]
 }
@@ -331,7 +301,7 @@ set_agrees() { # replicas at least
   if [ "$kind" = cluster ]; then cluster_agrees; else sentinels_agree; fi && replicas_follow "${1:-0}"
 }
 
-# --- what is done to them
+# --- commands
 
 show_nodes() {
   local port pid kind_of role
@@ -365,7 +335,7 @@ owners() { # port, in whose view
   cli "$1" CLUSTER NODES | owners_there
 }
 
-# The primary that has the slot, in the view of any other node than `besides`, if all have the same.
+# Prints the primary that has the slot, if all nodes but `besides` agree on it.
 owner_of() { # slot, besides
   local port found=''
   for port in $(running redis); do
@@ -382,8 +352,8 @@ another_has() { # port, slot
   [ -n "$owner" ] && [ "$owner" != "$1" ]
 }
 
-# Asks for a failover, too, when the port answers; also again, for Redis gives one up that comes shortly after another.
-is_replaced() { # what is true then, how to ask, port, more...
+# Also asks for a failover if the port answers, repeatedly: Redis gives up one that comes shortly after another.
+is_replaced() { # the condition to check, how to ask, port, more...
   "$1" "${@:3}" && return
   [ "$SECONDS" -ge "$ask_at" ] && answers "$3" || return 1
   "$2" "$3"
@@ -392,7 +362,7 @@ is_replaced() { # what is true then, how to ask, port, more...
   return 1
 }
 
-# A replica of the primary, in its own view, or "none"; nothing when it is no primary with slots.
+# Prints a replica of the primary, as the primary sees it, or "none"; nothing if it is no primary with slots.
 replica_of() { # port
   cli "$1" CLUSTER NODES | tr -d '\r' | awk '
     $3 ~ /myself,master/ && NF > 8 { id = $1 }
@@ -421,7 +391,7 @@ fail_over_in_cluster() { # port
     slot=$(owners "$port" | first_slot "$1")
     break
   done
-  # Killed, and replaced already.
+  # It was killed and is already replaced.
   [ -n "$slot" ] || ! is_gone "$1" || slot=$(owners_there <"$set/$1/nodes.conf" | first_slot "$1")
   [ -n "$slot" ] || die "$1 is no primary with slots"
   until_true "other primary" is_replaced another_has ask_replica "$1" "$slot"
@@ -448,7 +418,7 @@ ask_sentinel() { # port
   [ "$(named_primary "$any")" != "$1" ] || refusal=$(cli "$any" SENTINEL FAILOVER "$PRIMARY_NAME")
 }
 
-# Sentinels have each node write whom it follows, so that is known of a dead one, too.
+# Sentinels make each node write whom it follows, so this also works for a dead node.
 leads() { # port
   ports_of redis | grep -qx "$1" && ! grep -q '^replicaof ' "$set/$1/redis.conf"
 }
@@ -469,13 +439,13 @@ each_slot() { # first, last, format of a command with %d for the slot
   done
 }
 
-# A key that is at both is one of a MIGRATE whose answer was lost; until the slot has moved nobody changes it.
+# If the answer to a MIGRATE was lost, the key may be at both; no client changes it until the slot has moved.
 move_keys() { # from, to, keys
   refusal=$(echo "MIGRATE $announce $2 \"\" 0 5000 REPLACE ${password:+AUTH \"$password\" }KEYS $3" | cli "$1")
   [[ "$refusal" =~ ^(OK|NOKEY) ]]
 }
 
-set_slots() { # port, first, last, what they become
+set_slots() { # port, first, last, arguments of SETSLOT
   local all
   all=$(each_slot "$2" "$3" "SETSLOT %d $4" | cli "$1")
   refusal=$(grep -m 1 -v -e '^OK' -e '^$' <<<"$all")
@@ -486,7 +456,7 @@ is_set() { # port, setting, value
   cli "$1" CONFIG SET "$2" "$3" | grep -q ^OK
 }
 
-# A replica that takes over from a node whose slots move would have groups in part.
+# A replica that took over from a node whose slots move would have only parts of groups.
 forbid_failovers() { # yes or no
   local port
   for port in $(running redis); do
@@ -498,12 +468,12 @@ move_range() { # first, last, from, its id, to, its id
   local slot keys port
   until_true "import of $1-$2 by $5" set_slots "$5" "$1" "$2" "IMPORTING $4"
   until_true "move of $1-$2 out of $3" set_slots "$3" "$1" "$2" "MIGRATING $6"
-  # A slot without a key gets none any more.
+  # A slot without a key gets no keys any more.
   for slot in $(each_slot "$1" "$2" "COUNTKEYSINSLOT %d" | cli "$3" | awk -v first="$1" '$1 > 0 { print first + NR - 1 }'); do
-    # Names as redis-cli quotes them, which it also reads.
+    # redis-cli reads the names as it quotes them.
     while keys=$(cli "$3" --no-raw CLUSTER GETKEYSINSLOT "$slot" "$KEYS_AT_ONCE" | sed -En 's/^ *[0-9]+\) //p' | paste -sd ' ') &&
       [ -n "$keys" ]; do
-      # Not while the other one is short of memory, for instance.
+      # Fails while the other node is short of memory, for instance.
       until_true "move of slot $slot from $3 to $5" move_keys "$3" "$5" "$keys"
     done
   done
@@ -576,22 +546,19 @@ cluster | sentinel)
   [ -z "$tls" ] || tls_flags=(--tls --cacert "$tls/ca.pem")
   log_in
   umask 077
-  mkdir -p "$set"
-  set=$(cd -- "$set" && pwd -P)
-  [ -z "$(ls -A "$set")" ] || die "$set is not empty"
+  make_set
   : >"$set/nodes"
   declare -p kind password tls tls_flags announce >"$set/settings"
-  serve
+  serve "$primaries" "$replicas" "$sentinels"
   exit
   ;;
 esac
 
-[ -r "$set/settings" ] || die "$set: no set of redis-servers is here"
-set=$(cd -- "$set" && pwd -P)
+open_set settings "set of redis-servers"
 # shellcheck source=/dev/null
 . "$set/settings"
 log_in
-[ "$command" = url ] || kill -0 "$(cat "$set/pid" 2>/dev/null)" 2>/dev/null || die "$set: the redis-servers have ended"
+[ "$command" = url ] || need_served redis-servers
 case "$command:$#" in
 cli:[!0]* | kill:1 | start:1 | failover:1) need_port "$1" ;;
 esac

@@ -4,15 +4,15 @@
 # Builds the packages of this tree, and of the last release from the commit that packaging/released.txt names. In a fresh
 # Debian 12 for each way it installs the release, sells, upgrades to this tree, goes back, upgrades again, restarts, removes
 # and purges. It checks stock, holds and locks after each step, and each command line with the other version's server.
-# `by-hand`: a chroot without an init, where packages may start nothing, and the server is started as its unit would.
+# `by-hand`: a chroot without an init, where packages may start nothing; the test starts the server as its unit would.
 # `systemd`: a Debian that is booted, in namespaces.
 #
-# Needs root and the packages under [packages] in packaging/apt.txt. The first run takes the base system and what the
-# packages depend on from the network, and keeps both in build/debian-base.tar; later runs need no network.
+# Needs root and the packages under [packages] in packaging/apt.txt. The first run downloads the base system and the
+# packages' dependencies, and keeps both in build/debian-base.tar; later runs need no network.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 . "$root/packaging/install.sh"
-[ "$(id -u)" -eq 0 ] || die "needs root: it makes a system of its own"
+need_root "it makes its own system"
 cd "$root"
 ways=("$@")
 [ ${#ways[@]} -gt 0 ] || ways=(by-hand systemd)
@@ -40,17 +40,12 @@ say() {
 
 # ---- packages and the base ---------------------------------------------------------------
 
-build_packages() { # 1 or 2, directory of the source, commit
-  local log="$work/build.log"
-  if ! { cd "$2" && cmake --preset debian "-DCPACK_DEBIAN_PACKAGE_RELEASE=$1" "-DLOCKSTOCK_COMMIT=$3" &&
-    cmake --build --preset debian && cd build/debian && cpack -B "$work/$1"; } >"$log" 2>&1; then
-    tail -n 30 "$log" >&2
-    die "the packages of $2 are not built"
-  fi
-  cd "$root"
+build_packages() { # 1 or 2, directory of the sources, commit
+  logged "$work/build.log" "the packages of $2 are not built" \
+    build_debs "$2" "$work/$1" "-DCPACK_DEBIAN_PACKAGE_RELEASE=$1" "-DLOCKSTOCK_COMMIT=$3"
 }
 
-# Prints the directory of the source of a commit, which is kept for the next run.
+# Prints the directory of the sources of a commit, which is kept for the next run.
 source_of() { # commit
   local source="build/release-$1"
   if [ ! -f "$source/complete" ]; then
@@ -62,7 +57,7 @@ source_of() { # commit
   printf '%s\n' "$root/$source"
 }
 
-# Warnings that are left: the first changelog closes no bug of Debian's; CPack calls ldconfig in scripts, beside the
+# Suppressed warnings: the first changelog closes no bug of Debian's; CPack calls ldconfig in scripts as well as by the
 # trigger.
 check_lint() {
   if ! command -v lintian >/dev/null; then
@@ -75,7 +70,7 @@ check_lint() {
   say "lintian: nothing found"
 }
 
-# What `cmake --install` puts down is in one package each, but for what only measures beside others, and static libraries.
+# Each file of `cmake --install` is in one package, except lockstock-bench-peer and static libraries.
 check_complete() {
   local deb
   DESTDIR="$work/all" cmake --install build/debian >"$work/install.log"
@@ -83,28 +78,28 @@ check_complete() {
   for deb in "$work"/2/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -t | grep -v '/$' | sed '/\/man\//s/\.gz$//'
   done | sort >"$work/packed"
-  diff "$work/installed" "$work/packed" || die "the packages are not what is installed"
+  diff "$work/installed" "$work/packed" || die "the packages and the installed files differ"
   say "all that is installed is in one package"
 }
 
 get_base() {
   local base=build/debian-base.tar system="$work/base" log="$work/base.log"
   if [ ! -f "$base" ]; then
-    say "taking a base system from the network"
-    debootstrap --variant=minbase --include=systemd-sysv,dbus bookworm "$system" >"$log" 2>&1 || { tail -n 5 "$log"; die "debootstrap failed"; }
+    say "downloading a base system"
+    logged "$log" "debootstrap failed" debootstrap --variant=minbase --include=systemd-sysv,dbus bookworm "$system"
     mkdir "$system/debs"
     cp "$work"/2/*.deb "$system/debs"
     cp /etc/resolv.conf "$system/etc/resolv.conf"
     # One call for all packages; the compiler is for the library's test.
-    chroot "$system" sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends --download-only \
-      gcc libc6-dev pkgconf /debs/*.deb' >"$log" 2>&1 || { tail -n 5 "$log"; die "what the packages need cannot be had"; }
+    logged "$log" "the packages' dependencies cannot be downloaded" chroot "$system" sh -c \
+      'apt-get -qq update && apt-get -qq install -y --no-install-recommends --download-only gcc libc6-dev pkgconf /debs/*.deb'
     rm -r "$system/debs"
     tar -C "$system" -cf "$base.new" . && mv "$base.new" "$base"
     rm -rf --one-file-system "$system"
   fi
 }
 
-# ---- a system of its own -----------------------------------------------------------------
+# ---- the system --------------------------------------------------------------------------
 
 inside() { # command...
   nsenter --target "$init" --all --root --wd -- env -i PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
@@ -124,11 +119,11 @@ begin_system() {
   cp examples/quickstart.c "$system/root"
   if [ "$way" = systemd ]; then
     first='exec /lib/systemd/systemd --system --log-target=null'
-    # Redis' own server is not what is tested; its package starts it.
+    # The package of Redis would start a server that this test does not use.
     mkdir -p "$system/etc/systemd/system"
     ln -s /dev/null "$system/etc/systemd/system/redis-server.service"
   fi
-  # Process 1 of namespaces of its own: the machine's ports, processes and mounts are not seen, and all that is started
+  # Process 1 of new namespaces: it does not see the machine's ports, processes and mounts, and everything that it starts
   # ends with it.
   cat >"$work/begin.sh" <<'EOF'
 system=$1 way=$2 first=$3
@@ -153,7 +148,7 @@ EOF
     </dev/null >"$work/init.log" 2>&1 &
   holder=$!
   until_true "the system's first process" first_process
-  # Before it has its own root, that is this machine's: nothing else may run in it until then.
+  # Until it has its own root, its root is this machine's: nothing else may run in it.
   until_true "the system's own root" inside test -d /debs/1 -a ! -e /old/etc
   [ "$way" != systemd ] || until_true "systemd" inside systemctl is-system-running --wait --quiet
 }
@@ -169,7 +164,7 @@ until_true() { # what command...
     kill -0 "$holder" 2>/dev/null || { cat "$work/init.log" >&2; die "$way: the system has ended"; }
     sleep 0.1
   done
-  die "$way: no $1 ($i looks)"
+  die "$way: no $1 after $i checks"
 }
 
 # ---- the server --------------------------------------------------------------------------
@@ -182,7 +177,7 @@ is_ready() {
   inside lockstock status
 }
 
-# As the unit would: its command, its user, its directory.
+# Starts the server, without systemd by the command, user and directory of its unit.
 start() {
   if [ "$way" = systemd ]; then
     inside systemctl start lockstockd
@@ -216,7 +211,7 @@ sell() { # n
   done
 }
 
-# Somebody buys all the time, and asks again until there is an answer.
+# Buys in the background, and repeats each order until it has an answer.
 sell_meanwhile() {
   # shellcheck disable=SC2016
   inside sh -c 'n=0
@@ -243,7 +238,7 @@ item() {
   inside lockstock stock get tea --json | sed -n 's/.*"\(available\|sold\)": "\([0-9]*\)".*/\2/p' | xargs
 }
 
-# The item, also after an order that comes again.
+# Checks the item, also after an order is repeated.
 check_stock() { # when
   local wanted="$((stock - held - 2 * (sold + sold_meanwhile))) $((2 * (sold + sold_meanwhile)))"
   [ "$(item)" = "$wanted" ] || die "$way: $(item) left and sold, not $wanted, $1"
@@ -272,7 +267,7 @@ check_holds() { # when
   say "the hold and the lock are as they were, $1"
 }
 
-# The command line of a version with the server that is installed.
+# Checks the command line of a version with the installed server.
 check_tools() { # 1 or 2
   # shellcheck disable=SC2016
   local tools=(inside sh -c 'cd "/debs/$0/files/usr" && LD_LIBRARY_PATH=$(printf %s: "$PWD"/lib/*/) exec timeout 60 bin/lockstock "$@"' "$1")
@@ -286,7 +281,7 @@ check_tools() { # 1 or 2
   say "the command line of package $1 works with this server"
 }
 
-# What may be better the next time is tried again until it is; what cannot be is not.
+# systemd starts the server again after an error that may pass, and not after one that cannot.
 check_restarts() {
   local manifest=/var/lib/lockstock/store/appendonlydir/appendonly.aof.manifest
   stop
@@ -310,14 +305,12 @@ check_restarts() {
   check_stock "after its data was gone"
 }
 
-# ---- what is tested ----------------------------------------------------------------------
+# ---- the test ----------------------------------------------------------------------------
 
 install() { # release
-  # The configuration that was changed stays, as an unattended upgrade leaves it.
-  # By dpkg: apt does not install an older one, and nothing is to come from the network.
-  inside sh -c "apt-get -qq install -y --no-install-recommends --allow-downgrades \
-    -o Dpkg::Options::=--force-confold /debs/$1/*.deb" >"$work/apt.log" 2>&1 ||
-    { tail -n 20 "$work/apt.log" >&2; die "$way: release $1 is not installed"; }
+  # Keeps a changed configuration, as an unattended upgrade does.
+  logged "$work/apt.log" "$way: release $1 is not installed" inside sh -c \
+    "apt-get -qq install -y --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confold /debs/$1/*.deb"
 }
 
 # The server runs while its package is replaced.
@@ -325,17 +318,16 @@ change_to() { # 1 or 2
   install "$1"
   [ "$way" != by-hand ] || { stop && start; }
   until_true "server of package $1" is_ready
-  # Beside the server that runs, as docs/operations.md says.
+  # While the server runs, as docs/operations.md says.
   inside runuser -u lockstock -- lockstockd --config /etc/lockstock/lockstockd.conf --check-config >/dev/null ||
     die "$way: the settings are refused while the server runs"
 }
 
 compile_and_call() {
-  inside sh -c 'apt-get -qq install -y --no-install-recommends gcc libc6-dev pkgconf' >"$work/apt.log" 2>&1 ||
-    { tail -n 20 "$work/apt.log" >&2; die "$way: no compiler"; }
+  logged "$work/apt.log" "$way: no compiler" inside apt-get -qq install -y --no-install-recommends gcc libc6-dev pkgconf
   # shellcheck disable=SC2016
   [ "$(inside sh -c 'cd && cc quickstart.c $(pkg-config --cflags --libs lockstock) -o quickstart && ./quickstart | sed -n 2p')" = DEDUCTED ] ||
-    die "$way: liblockstock-dev does not do for the quickstart"
+    die "$way: the quickstart does not work with liblockstock-dev"
   say "the quickstart, compiled with liblockstock-dev, has sold"
 }
 
@@ -346,7 +338,7 @@ try_way() {
   sold_meanwhile=0
   begin_system
   if [ "$way" = by-hand ]; then
-    # Where no service may be started, none is, though systemctl is there and could.
+    # policy-rc.d forbids to start services, although systemctl is there and could.
     inside sh -c 'printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d'
     inside mkdir -p /run/systemd/system
     inside dpkg-divert --quiet --rename --add /usr/bin/systemctl
@@ -357,17 +349,16 @@ try_way() {
   if [ "$way" = by-hand ]; then
     ! is_running || die "it was started against policy-rc.d"
     inside grep -q daemon-reload /root/systemctl || die "systemctl was not asked"
-    ! inside grep -E '(^| )(start|restart) .*lockstockd' /root/systemctl || die "systemctl was told to start it"
+    ! inside grep -E '(^| )(start|restart) .*lockstockd' /root/systemctl || die "the package calls systemctl to start it"
     say "installed; nothing was started"
     start
   else
     [ "$(inside systemctl is-active lockstockd)" = active ] || die "it is not started"
     [ "$(inside systemctl show -P StatusText lockstockd)" = ready ] || die "systemd does not know that it is ready"
     [ "$(inside systemctl is-enabled lockstockd)" = enabled ] || die "it is not enabled"
-    # Its pages are there, too.
     inside sh -c 'systemctl show -P Documentation lockstockd | tr " " "\n" | sed -n "s/^man:\([a-z.]*\)(\(.\))$/\/usr\/share\/man\/man\2\/\1.\2.gz/p; s/^file://p" | grep . | xargs ls' >/dev/null ||
       die "a page that the unit names is not there"
-    say "installed; systemd has started it, and was told that it is ready"
+    say "installed; systemd has started it, and knows that it is ready"
   fi
   inside lockstock stock put tea $stock >/dev/null
   sell 20
@@ -401,7 +392,7 @@ try_way() {
     until_true "server that is started again" is_ready
     inside systemctl reload lockstockd || die "no reload"
     [ "$(inside systemctl show -P StatusText lockstockd)" = ready ] || die "it is not ready after a reload"
-    # A server that stands still is ended and started again.
+    # The watchdog ends a stopped server and starts it again.
     inside sh -c 'mkdir -p /run/systemd/system/lockstockd.service.d && printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/lockstockd.service.d/w.conf'
     inside systemctl daemon-reload
     inside systemctl restart lockstockd
@@ -420,7 +411,7 @@ try_way() {
   if [ "$way" = by-hand ]; then stop; fi
   inside dpkg --remove lockstock-server >/dev/null
   ! is_running || die "$way: it runs after it was removed"
-  inside test -d /var/lib/lockstock/store || die "$way: removing took the state away"
+  inside test -d /var/lib/lockstock/store || die "$way: removing the package deletes the state"
   install 2
   if [ "$way" = by-hand ]; then start; fi
   until_true "server that was installed again" is_ready

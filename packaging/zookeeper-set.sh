@@ -1,43 +1,36 @@
 #!/usr/bin/env bash
-# Three members of a ZooKeeper ensemble on 127.0.0.1. To try lockstock on them and for its tests.
+# Runs three members of a ZooKeeper ensemble on 127.0.0.1, to try lockstock on them and for its tests.
 #
 #   packaging/zookeeper-set.sh serve DIR [PORT PORT PORT]
 #
-# starts them on these ports for clients, or on free ones, with all their files in DIR, which is made or empty. When all
-# serve it prints the hosts and "ready". It runs until SIGINT or SIGTERM; its members end with it, whatever ends it, and
-# DIR stays. Each writes its log to disk before it answers. Needs Java and ZooKeeper: [zookeeper] in packaging/apt.txt.
+# starts them on these client ports, or on free ones, with all their files in DIR, which is new or empty. When all serve,
+# it prints the hosts and "ready". It runs until SIGINT or SIGTERM. The members end when it ends, even by SIGKILL; DIR stays.
+# Each member writes its log to disk before it answers. Needs Java and ZooKeeper: [zookeeper] in packaging/apt.txt.
 #
 # While it runs, with the same DIR:
 #
 #   zookeeper-set.sh hosts DIR            127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT
-#   zookeeper-set.sh nodes DIR            a line a member: port, pid, mode (leader, follower; none: it has no quorum; dead)
+#   zookeeper-set.sh nodes DIR            a line for each member: port, pid, mode (leader, follower, none (no quorum), dead)
 #   zookeeper-set.sh kill DIR PORT        kill -9
-#   zookeeper-set.sh start DIR PORT       starts again what was killed, and waits until it serves, or for 60 s
+#   zookeeper-set.sh start DIR PORT       starts a killed member again; waits up to 60 s until it serves
 set -euo pipefail
 
 MEMBERS=3
 PATIENCE_S=60
 CLASS_PATH=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar
 
-die() {
-  printf '%s: %s\n' "${0##*/}" "$*" >&2
-  exit 1
-}
-
-usage() {
-  sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
-  exit 2
-}
+# shellcheck source=packaging/set.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/set.sh"
 
 need_port() { # port
-  { [[ "$1" =~ ^[0-9]+$ ]] && grep -qx "$1" "$set/ports"; } || die "$1 is no port of this ensemble"
+  { [[ "$1" =~ ^[0-9]+$ ]] && grep -qx "$1" "$set/ports"; } || die "$1 is not a port of this ensemble"
 }
 
 is_taken() { # port
   (exec 4<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
 
-# Sets `port` to one that nobody has, below those that the system gives to clients.
+# Sets `port` to a free one, below those that the system gives to clients.
 free_port() {
   port=$((11000 + SRANDOM % 10000))
   while is_taken "$port" || [[ " ${taken[*]} " == *" $port "* ]]; do
@@ -68,8 +61,8 @@ launch() { # port; a child of this shell, killed by the kernel when this shell e
 wait_for() { # port
   local end=$((SECONDS + PATIENCE_S))
   until [ -n "$(mode_of "$1")" ]; do
-    [ -z "$(pid_of "$1")" ] || misses=0
-    [ -n "$(pid_of "$1")" ] || [ $((misses += 1)) -lt 50 ] || die "$1 has ended: see $set/$1/output"
+    is_gone "$1" || misses=0
+    ! is_gone "$1" || [ $((misses += 1)) -lt 50 ] || die "$1 has ended: see $set/$1/output"
     [ "$SECONDS" -lt "$end" ] || die "$1 does not serve after $PATIENCE_S s: see $set/$1/output"
     sleep 0.1
   done
@@ -96,31 +89,12 @@ write_members() { # port...
   done
 }
 
-stop_all() {
-  local port pid
-  trap '' INT TERM
-  while read -r port; do
-    pid=$(pid_of "$port")
-    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-  done <"$set/ports"
-  wait
-  rm -f "$set/pid" "$set/control"
-}
-
-serve() { # port...
-  local command port
-  trap stop_all EXIT
-  trap 'exit 0' INT TERM
-  echo $$ >"$set/pid"
-  mkfifo "$set/control"
-  exec 3<>"$set/control"
+start_all() { # port...
+  local port
   write_members "$@"
   for port in "$@"; do launch "$port"; done
   for port in "$@"; do wait_for "$port"; done
-  printf 'hosts=%s\nready\n' "$(hosts)"
-  while read -r command port <&3; do
-    [ "$command" != start ] || [ -n "$(pid_of "$port")" ] || launch "$port"
-  done
+  echo "hosts=$(hosts)"
 }
 
 hosts() {
@@ -132,11 +106,8 @@ show_nodes() {
   while read -r port; do
     pid=$(pid_of "$port")
     mode=dead
-    if [ -n "$pid" ]; then
-      mode=$(mode_of "$port")
-      mode=${mode:-none}
-    fi
-    printf '%s %s %s\n' "$port" "${pid:-0}" "$mode"
+    [ -z "$pid" ] || mode=$(mode_of "$port")
+    echo "$port ${pid:-0} ${mode:-none}"
   done <"$set/ports"
 }
 
@@ -145,11 +116,11 @@ kill_node() { # port
   pid=$(pid_of "$1")
   [ -n "$pid" ] || die "$1 is dead already"
   kill -KILL "$pid"
-  until [ -z "$(pid_of "$1")" ]; do sleep 0.02; done
+  until is_gone "$1"; do sleep 0.02; done
 }
 
 start_node() { # port
-  [ -z "$(pid_of "$1")" ] || die "$1 runs"
+  is_gone "$1" || die "$1 runs"
   echo "start $1" >"$set/control"
   wait_for "$1"
 }
@@ -164,23 +135,20 @@ if [ "$command" = serve ]; then
   [ $# -eq 0 ] || [ $# -eq "$MEMBERS" ] || usage
   { command -v java >/dev/null && [ -r "${CLASS_PATH%%:*}" ]; } || die "needs Java and ZooKeeper ([zookeeper] in packaging/apt.txt)"
   for port in "$@"; do
-    { [[ "$port" =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ]; } || die "'$port' is no port"
-    ! is_taken "$port" || die "somebody else has the port $port"
-    [[ " ${taken[*]} " != *" $port "* ]] || die "$port is there twice"
+    { [[ "$port" =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ]; } || die "'$port' is not a port"
+    ! is_taken "$port" || die "port $port is in use"
+    [[ " ${taken[*]} " != *" $port "* ]] || die "$port is given twice"
     taken+=("$port")
   done
   while [ "${#taken[@]}" -lt "$MEMBERS" ]; do free_port; done
-  mkdir -p "$set"
-  set=$(cd -- "$set" && pwd -P)
-  [ -z "$(ls -A "$set")" ] || die "$set is not empty"
+  make_set
   : >"$set/ports"
   serve "${taken[@]}"
   exit
 fi
 
-[ -r "$set/ports" ] || die "$set: no ensemble is here"
-set=$(cd -- "$set" && pwd -P)
-kill -0 "$(cat "$set/pid" 2>/dev/null)" 2>/dev/null || die "$set: the members have ended"
+open_set ports ensemble
+need_served members
 case "$command:$#" in
 kill:1 | start:1) need_port "$1" ;;
 esac

@@ -1,9 +1,9 @@
 # Completion of lockstock for bash, made by `lockstock completion bash`.
 
-# Lines of four fields, separated by tabs: the words before, or "-"; a word or a flag; what the flag takes, or "-"; help.
+# Lines of four fields, separated by tabs: the preceding words, or "-"; a word or a flag; the value of the flag, or "-"; help.
 _lockstock_rows='@rows@'
 
-# Sets value to what a flag takes; empty if the flag is unknown.
+# Sets value to the form of a flag's value; empty if the flag is unknown.
 _lockstock_value() {
   local under
   for under in "$first/$second" "$first" -; do

@@ -1,9 +1,9 @@
 # Completion of lockstock for fish, made by `lockstock completion fish`.
 
-# Lines of four fields, separated by tabs: the words before, or "-"; a word or a flag; what the flag takes, or "-"; help.
+# Lines of four fields, separated by tabs: the preceding words, or "-"; a word or a flag; the value of the flag, or "-"; help.
 set -g __lockstock_rows (string split \n -- '@rows@')
 
-function __lockstock_value --description 'what a flag takes' --argument-names word first second
+function __lockstock_value --description 'the value of a flag' --argument-names word first second
     for under in "$first/$second" "$first" -
         set -l row (string match -- $under\t$word\t'*' $__lockstock_rows)
         if set -q row[1]
@@ -14,11 +14,11 @@ function __lockstock_value --description 'what a flag takes' --argument-names wo
     echo -
 end
 
-function __lockstock_found --description 'words or flags after the words before, with their help' --argument-names under pattern
+function __lockstock_found --description 'words or flags after the preceding words, with their help' --argument-names under pattern
     string replace -rf -- '^'(string escape --style=regex -- $under)'\t('$pattern')\t[^\t]*\t(.*)$' '$1'\t'$2' $__lockstock_rows
 end
 
-function __lockstock_complete --description 'everything that may be typed now'
+function __lockstock_complete --description 'all words that may follow'
     set -l current (commandline -ct)
     set -l first ''
     set -l second ''

@@ -1,10 +1,10 @@
 #compdef lockstock
 # Completion of lockstock for zsh, made by `lockstock completion zsh`.
 
-# Lines of four fields, separated by tabs: the words before, or "-"; a word or a flag; what the flag takes, or "-"; help.
+# Lines of four fields, separated by tabs: the preceding words, or "-"; a word or a flag; the value of the flag, or "-"; help.
 _lockstock_rows='@rows@'
 
-# Sets value to what a flag takes; empty if the flag is unknown.
+# Sets value to the form of a flag's value; empty if the flag is unknown.
 _lockstock_value() {
   local under key
   for under in "$first/$second" "$first" -; do

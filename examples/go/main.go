@@ -1,4 +1,4 @@
-// lockstock over gRPC, with the stubs that protoc-gen-go and protoc-gen-go-grpc make of proto/:
+// lockstock over gRPC, with the stubs of protoc-gen-go and protoc-gen-go-grpc for proto/:
 //
 //	client HOST:PORT
 package main
@@ -22,14 +22,14 @@ import (
 	lks "github.com/lockstock/lockstock/clients/go/lockstock/v1"
 )
 
-// must ends the program where this one has nothing better to do.
+// must ends the program after an error.
 func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// newToken is random, and the caller's own: a call that is sent again carries the same one.
+// newToken returns a random token. A repeated call has the same token.
 func newToken() string {
 	bytes := make([]byte, 16)
 	_, err := rand.Read(bytes)
@@ -63,7 +63,7 @@ func lock(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// buy asks twice: the order's id makes it safe to send again, and the first answer comes back.
+// buy sends an order twice: its id makes that safe, and the second answer is the first one.
 func buy(ctx context.Context, conn *grpc.ClientConn) {
 	stock := lks.NewStockServiceClient(conn)
 	_, err := stock.PutItem(ctx, &lks.PutItemRequest{Sku: "phone", OnHand: 10})
@@ -85,29 +85,29 @@ func limit(ctx context.Context, conn *grpc.ClientConn) {
 	twoAnHour := &lks.Limit{Algorithm: lks.Algorithm_ALGORITHM_FIXED_WINDOW, Limit: 2, PeriodMs: 3600000}
 	for i := 0; i < 3; i++ {
 		rule := &lks.Rule{Spec: &lks.Rule_Limit{Limit: twoAnHour}, Key: "alice"}
-		told, err := limits.Check(ctx, &lks.CheckRequest{Rules: []*lks.Rule{rule}})
+		answer, err := limits.Check(ctx, &lks.CheckRequest{Rules: []*lks.Rule{rule}})
 		must(err)
-		if told.Outcome == lks.CheckOutcome_CHECK_OUTCOME_ALLOWED {
-			fmt.Printf("limit: go on, %d left\n", told.Rules[0].Remaining)
+		if answer.Outcome == lks.CheckOutcome_CHECK_OUTCOME_ALLOWED {
+			fmt.Printf("limit: go on, %d left\n", answer.Rules[0].Remaining)
 		} else {
 			fmt.Println("limit: too often")
 		}
 	}
 }
 
-// fail shows what an error says. Applied NO: nothing was changed; MAYBE, or no word of it: send the same call
-// again, with the same id.
+// fail prints an error. Applied NO: nothing was changed; MAYBE, or no such metadata: send the same call again, with the
+// same id.
 func fail(ctx context.Context, conn *grpc.ClientConn) {
 	var trailer metadata.MD
 	order := &lks.DeductRequest{OrderId: "order-2", Lines: []*lks.Line{{Sku: "phone"}}}
 	_, err := lks.NewStockServiceClient(conn).Deduct(ctx, order, grpc.Trailer(&trailer))
-	told := status.Convert(err)
+	failure := status.Convert(err)
 	applied := "MAYBE"
 	if said := trailer.Get("lockstock-applied"); len(said) > 0 {
 		applied = said[0]
 	}
 	var fields []string
-	for _, detail := range told.Details() {
+	for _, detail := range failure.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.BadRequest:
 			for _, violation := range detail.FieldViolations {
@@ -117,7 +117,7 @@ func fail(ctx context.Context, conn *grpc.ClientConn) {
 			fmt.Println("try again in", detail.RetryDelay.AsDuration())
 		}
 	}
-	fmt.Printf("error: %s, applied %s, %s\n", code.Code(told.Code()), applied, strings.Join(fields, ", "))
+	fmt.Printf("error: %s, applied %s, %s\n", code.Code(failure.Code()), applied, strings.Join(fields, ", "))
 }
 
 func main() {

@@ -1,7 +1,7 @@
 /* ledger URLS SOCKET GROUP [--naive] [--limit N]: copies the ledger of a group into the MariaDB on a unix socket.
  *
- * Invariant: what is trimmed was committed before, and what is committed is never applied again, at whatever line this
- * process is killed. */
+ * Invariant, at whatever line this process is killed: entries are committed before they are trimmed, and committed
+ * entries are never applied again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static bool is_lost(goods *db, const char *position)
     return true;
 }
 
-/* Returns when anything fails: a restart is the only recovery. */
+/* Returns if anything fails: a restart is the only recovery. */
 static int copy_ledger(lks_channel *channel, goods *db, const char *group, const copy_options *options)
 {
     lks_read_ledger_response *news = NULL;

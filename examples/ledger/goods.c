@@ -123,8 +123,7 @@ static bool apply(goods *db, const lks_ledger_entry *e)
     else if (take(db, e, &found) && found == 0 && e->kind == LKS_LEDGER_KIND_PUT)
         found = run(db, ADD, values);
     if (found == 0)
-        fprintf(stderr, "entry %s, %lld of %s, cannot follow what the copy says\n", e->id, (long long)e->quantity,
-                e->sku);
+        fprintf(stderr, "entry %s, %lld of %s, contradicts the copy\n", e->id, (long long)e->quantity, e->sku);
     return found == 1;
 }
 
@@ -236,7 +235,7 @@ goods *goods_open(const char *socket_path, const char *group)
     if (!db || strlen(group) >= GOODS_NAME_SIZE || !(db->connection = mysql_init(NULL)))
         goto failed;
     db->group = group;
-    /* So that an UPDATE tells the rows it found, changed or not. */
+    /* CLIENT_FOUND_ROWS: an UPDATE returns the rows that it found, changed or not. */
     if (!mysql_real_connect(db->connection, NULL, "root", NULL, NULL, 0, socket_path, CLIENT_FOUND_ROWS)) {
         fprintf(stderr, "MariaDB: %s\n", mysql_error(db->connection));
         goto failed;

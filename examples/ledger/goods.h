@@ -1,5 +1,5 @@
-/* The shop's own database, a copy of the stock of groups: how many of each good there are, and up to which entry of the
- * group's ledger that is true. Not thread-safe. Failures are printed to stderr. */
+/* The shop's database, a copy of the stock of groups: the counts of each good, and the last entry of the group's ledger
+ * that they contain. Not thread-safe. Prints errors to stderr. */
 #ifndef EXAMPLE_LEDGER_GOODS_H
 #define EXAMPLE_LEDGER_GOODS_H
 
@@ -22,27 +22,26 @@ typedef enum goods_result {
     GOODS_FAILED,    /* nothing was changed */
 } goods_result;
 
-/* Connects to the MariaDB on a unix socket, and makes the database `shop` and its tables
- * where there are none. The group is not copied. NULL on failure; the caller closes. */
+/* Connects to the MariaDB on a unix socket, and makes the database `shop` and its tables if they do not exist. Keeps
+ * the pointer `group`. Returns NULL on failure; the caller must call goods_close. */
 goods *goods_open(const char *socket_path, const char *group);
 void goods_close(goods *db);
 
 /* Reads the position up to which the ledger is copied. */
 bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
 
-/* Copies what follows the position `after`: the effects of all entries and the next position
- * in one transaction. So each entry is in the copy exactly once, whenever this process
- * is killed and however many of them run. */
+/* Copies the entries after the position `after`: their effects and the next position in one transaction. So each entry
+ * is in the copy exactly once, even if this process is killed or several run. */
 goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* The same in two transactions, which is wrong: it can copy entries twice. */
+/* Does the same in two transactions, which is wrong: it can copy entries twice. */
 goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`: a new ledger can be copied from its
- * first entry. false: it was not reset. */
+/* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`, so that a new ledger is copied from
+ * its first entry. Returns false if it was not reset. */
 bool goods_start_over(goods *db, const char *position);
 
-/* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it comes to a point for the
+/* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it reaches the point for the
  * N-th time. */
 void halt_at(const char *point);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# mariadb.sh DIR: a MariaDB of one's own, its data and its only socket in DIR, until it
-# is killed. It knows nothing of a system's database, and nobody but this user reaches it.
+# mariadb.sh DIR: runs a private MariaDB, with its data and its only socket in DIR, until it is killed. It does not touch the
+# system's database, and only this user can reach it.
 set -eu
 dir=$1
 PATH="$PATH:/usr/sbin:/sbin"

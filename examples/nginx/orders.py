@@ -9,7 +9,7 @@ from lockstock.v1 import stock_pb2, stock_pb2_grpc
 
 
 def buy(stock, order_id):
-    """The same order_id again: it is sold once, however often this is sent."""
+    """Repeats the order until there is an answer. The same order_id sells once."""
     request = stock_pb2.DeductRequest(order_id=order_id, lines=[stock_pb2.Line(sku="seat", quantity=1)])
     for _ in range(100):
         try:

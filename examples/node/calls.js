@@ -1,6 +1,6 @@
 'use strict'
-// What both clients do: `call(method, request)` gives the response, or throws an error with
-// code, applied, fields and retryAfterMs.
+// The calls of both clients. `call(method, request)` returns the response, or throws an error with code, applied, fields and
+// retryAfterMs.
 const crypto = require('crypto')
 
 const token = () => crypto.randomBytes(16).toString('hex')
@@ -30,9 +30,9 @@ async function buy (call) {
 async function limit (call) {
   const twoAnHour = { algorithm: 'ALGORITHM_FIXED_WINDOW', limit: 2, periodMs: 3600000 }
   for (let i = 0; i < 3; i++) {
-    const told = await call('RateLimitService/Check', { rules: [{ limit: twoAnHour, key: 'alice' }] })
-    const allowed = told.outcome === 'CHECK_OUTCOME_ALLOWED'
-    console.log(allowed ? `limit: go on, ${told.rules[0].remaining} left` : 'limit: too often')
+    const answer = await call('RateLimitService/Check', { rules: [{ limit: twoAnHour, key: 'alice' }] })
+    const allowed = answer.outcome === 'CHECK_OUTCOME_ALLOWED'
+    console.log(allowed ? `limit: go on, ${answer.rules[0].remaining} left` : 'limit: too often')
   }
 }
 

@@ -8,11 +8,11 @@ const protobuf = require('protobufjs')
 
 const files = ['lock', 'stock', 'ratelimit'].map(name => `lockstock/v1/${name}.proto`)
 const includeDirs = [path.join(__dirname, '../../proto')]
-// 64-bit numbers as strings: a fence is below 2^53, and so fits a Number, but not all do.
+// 64-bit numbers as strings: a fence is below 2^53 and fits a Number, but others may not.
 const contract = grpc.loadPackageDefinition(
   loader.loadSync(files, { includeDirs, longs: String, enums: String, defaults: true })).lockstock.v1
 
-// google.rpc.Status and the details that lockstock sends, as far as they are read here.
+// google.rpc.Status and the details of lockstock that this program reads.
 const rpc = protobuf.parse(`syntax = "proto3";
   message Any { string type_url = 1; bytes value = 2; }
   message Status { int32 code = 1; string message = 2; repeated Any details = 3; }

@@ -32,13 +32,13 @@ function failed (result) {
   })
 }
 
-// Calls may be under way together; their answers come in any order.
+// Several calls may run at a time; their answers come in any order.
 function connect (address) {
   const [, host, port] = address.match(/(.*):(\d+)$/)
   const socket = net.connect({ host, port, noDelay: true })
   const waiting = new Map()
   let data = Buffer.alloc(0)
-  let shaken = false
+  let handshakeDone = false
   let lastId = Math.floor(Math.random() * 0x7fffffff)
 
   function take (reply) {
@@ -53,12 +53,12 @@ function connect (address) {
   socket.write(REQ)
   socket.on('data', chunk => {
     data = Buffer.concat([data, chunk])
-    if (!shaken && data.length >= 8) {
+    if (!handshakeDone && data.length >= 8) {
       if (!data.subarray(0, 8).equals(REP)) return socket.destroy(new Error('this is not a lockstock server'))
-      shaken = true
+      handshakeDone = true
       data = data.subarray(8)
     }
-    while (shaken && data.length >= 8 && data.length >= 8 + Number(data.readBigUInt64BE(0))) {
+    while (handshakeDone && data.length >= 8 && data.length >= 8 + Number(data.readBigUInt64BE(0))) {
       const end = 8 + Number(data.readBigUInt64BE(0))
       take(data.subarray(8, end))
       data = data.subarray(end)

@@ -3,7 +3,7 @@
 
     grpc_client.py HOST:PORT
 
-PYTHONPATH: what protoc and grpc_python_plugin made of proto/ (README.md). With pip's grpcio-tools it is the same."""
+PYTHONPATH: the output of protoc and grpc_python_plugin for proto/ (../README.md), or of pip's grpcio-tools."""
 import secrets
 import sys
 
@@ -52,7 +52,7 @@ def explain(error):
     return trailers.get("lockstock-applied", "MAYBE"), fields, retry_ms
 
 
-# ---- what it is for -------------------------------------------------------------------------
+# ---- the calls ------------------------------------------------------------------------------
 
 
 def lock(channel):
@@ -85,10 +85,10 @@ def limit(channel):
     limits = ratelimit_pb2_grpc.RateLimitServiceStub(channel)
     two_an_hour = ratelimit_pb2.Limit(algorithm="ALGORITHM_FIXED_WINDOW", limit=2, period_ms=3600000)
     for _ in range(3):
-        told = limits.Check(
+        answer = limits.Check(
             ratelimit_pb2.CheckRequest(rules=[ratelimit_pb2.Rule(limit=two_an_hour, key="alice")]), timeout=5)
-        allowed = told.outcome == ratelimit_pb2.CHECK_OUTCOME_ALLOWED
-        print("limit: go on, %d left" % told.rules[0].remaining if allowed else "limit: too often")
+        allowed = answer.outcome == ratelimit_pb2.CHECK_OUTCOME_ALLOWED
+        print("limit: go on, %d left" % answer.rules[0].remaining if allowed else "limit: too often")
 
 
 def fail(channel):

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""lockstock over SP (tcp://), with nothing but Python itself.
+"""lockstock over SP (tcp://), with Python alone.
 
     sp_client.py HOST:PORT
 
-The bytes (docs of SP: handshake 00 'S' 'P' 00 00 30 00 00, then messages):
+The bytes: a handshake, 00 'S' 'P' 00 00 30 00 00, then messages:
 
     length of the rest, 8 bytes big-endian | request id, 4 bytes, highest bit set | Frame or Reply
 
@@ -57,7 +57,7 @@ def read_varint(data, at):
 
 
 def unpack(data):
-    """A message as {number: [int or bytes, ...]}; 64 and 32 bit fields are passed over."""
+    """A message as {number: [int or bytes, ...]}; skips 64 and 32 bit fields."""
     fields, at = {}, 0
     while at < len(data):
         tag, at = read_varint(data, at)
@@ -101,7 +101,7 @@ class Client:
         while len(data) < n:
             more = self.socket.recv(n - len(data))
             if not more:
-                raise ConnectionError("the server is gone: what was sent is applied MAYBE")
+                raise ConnectionError("the server is gone: the call is applied MAYBE")
             data += more
         return data
 
@@ -119,7 +119,7 @@ class Client:
         return unpack(first(result, 4, b""))
 
 
-# ---- what it is for -------------------------------------------------------------------------
+# ---- the calls ------------------------------------------------------------------------------
 
 
 def lock(client):
@@ -147,8 +147,8 @@ def buy(client):
 def limit(client):
     rule = {2: {1: 1, 2: 2, 3: 3600000}, 3: "alice"}  # a FIXED_WINDOW, 2 an hour
     for _ in range(3):
-        told = unpack(first(client.call("RateLimitService/Check", {2: rule}), 2))
-        print("limit: go on, %d left" % first(told, 3) if first(told, 1) == 1 else "limit: too often")
+        result = unpack(first(client.call("RateLimitService/Check", {2: rule}), 2))
+        print("limit: go on, %d left" % first(result, 3) if first(result, 1) == 1 else "limit: too often")
 
 
 def fail(client):

@@ -3,7 +3,7 @@
 #
 #     ruby -I STUBS grpc_client.rb HOST:PORT
 #
-# STUBS: what protoc and grpc_ruby_plugin made of proto/ (README.md).
+# STUBS: the output of protoc and grpc_ruby_plugin for proto/ (../README.md).
 require 'securerandom'
 require 'google/protobuf/well_known_types'
 require 'google/rpc/error_details_pb'
@@ -40,14 +40,13 @@ def limit(server)
   limits = RateLimitService::Stub.new(server, :this_channel_is_insecure, timeout: 5)
   two_an_hour = Limit.new(algorithm: :ALGORITHM_FIXED_WINDOW, limit: 2, period_ms: 3_600_000)
   3.times do
-    told = limits.check(CheckRequest.new(rules: [Rule.new(limit: two_an_hour, key: 'alice')]))
-    allowed = told.outcome == :CHECK_OUTCOME_ALLOWED
-    puts allowed ? "limit: go on, #{told.rules[0].remaining} left" : 'limit: too often'
+    answer = limits.check(CheckRequest.new(rules: [Rule.new(limit: two_an_hour, key: 'alice')]))
+    allowed = answer.outcome == :CHECK_OUTCOME_ALLOWED
+    puts allowed ? "limit: go on, #{answer.rules[0].remaining} left" : 'limit: too often'
   end
 end
 
-# What an error says. Applied NO: nothing was changed; MAYBE, or no word of it: send the same call again, with the
-# same id.
+# Prints an error. Applied NO: nothing was changed; MAYBE, or no such metadata: send the same call again, with the same id.
 def fail_at(server)
   stock = StockService::Stub.new(server, :this_channel_is_insecure, timeout: 5)
   stock.deduct(DeductRequest.new(order_id: 'order-2', lines: [Line.new(sku: 'phone')]))

@@ -1,5 +1,5 @@
-/* Exact means: the items, the orders and the ledger each agree with what the buyers were told, and no buyer was
- * refused while goods were left. */
+/* A sale is exact if the items, the orders and the ledger each agree with the answers, and no buyer was refused while
+ * goods were left. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +37,9 @@ static void count_answers(flash_sale *sale, sale_result *result)
         const sale_order *order = &sale->orders[i];
         result->sold += order->state == ORDER_SOLD;
         result->refused += order->state == ORDER_REFUSED;
-        result->replayed += order->state == ORDER_SOLD && order->replayed;
         result->unsettled += order->state == ORDER_UNKNOWN;
         if (order->state == ORDER_WRONG) {
-            complain(result, "order %s got an outcome that fits no flash sale", order->id);
+            complain(result, "order %s got an unexpected outcome", order->id);
         } else if (order->state == ORDER_UNKNOWN) {
             complain(result, "order %s has no answer: %s %s", order->id, lks_code_name(order->error.code),
                      order->error.message);
@@ -48,7 +47,7 @@ static void count_answers(flash_sale *sale, sale_result *result)
     }
 }
 
-/* By the last good that each buyer asked for. */
+/* Counts each buyer by the last order that it sent. */
 static void count_buyers(const flash_sale *sale, sale_result *result)
 {
     for (size_t b = 0; b < sale->n_buyers; b++) {
@@ -83,7 +82,7 @@ static lks_code check_items(checking *c, lks_error *error)
     return LKS_OK;
 }
 
-/* An entry's order is found by the index that ends its id; -1 = not of this sale. */
+/* Returns the index of the order of an entry, or -1 if it is not of this sale. */
 static long order_of_entry(const flash_sale *sale, const lks_ledger_entry *entry)
 {
     size_t run = strlen(sale->run);

@@ -1,4 +1,4 @@
-/* seckill: flash sales against a running lockstockd. Exit 0 only when every run was exact. */
+/* seckill: runs flash sales against a lockstockd. Exits with 0 if every run was exact. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,9 +11,9 @@ static const char usage[] =
     "usage: seckill [--url URL] [--scene a,b] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
     "  --url URL     lockstockd's address (tcp://127.0.0.1:7700)\n"
     "  --scene LIST  a: each buyer is a thread, two goods; b: each is an asynchronous call, one good (a,b)\n"
-    "  --runs N      each scene so often (1)\n"
-    "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
-    "  --patience S  seconds to ask again for an order without an answer (60)\n";
+    "  --runs N      how often to run each scene (1)\n"
+    "  --buyers N, --goods N, --stock N (of each good)   instead of the scene's numbers\n"
+    "  --patience S  seconds during which an order without an answer is sent again (60)\n";
 
 static const struct scene {
     char name;
@@ -69,55 +69,35 @@ static bool run(const struct scene *scene, const char *url, const sale_plan *cha
     return result.exact;
 }
 
-/* 1 to max; else 0. */
-static long number(const char *text, long max)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-
-    return *text != '\0' && *end == '\0' && value >= 1 && value <= max ? value : 0;
-}
-
 int main(int argc, char **argv)
 {
-    static const struct option flags[] = {{"url", required_argument, NULL, 'u'},
-                                          {"scene", required_argument, NULL, 's'},
-                                          {"runs", required_argument, NULL, 'r'},
-                                          {"buyers", required_argument, NULL, 'b'},
-                                          {"goods", required_argument, NULL, 'g'},
-                                          {"stock", required_argument, NULL, 'n'},
-                                          {"patience", required_argument, NULL, 'p'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    const char *url = "tcp://127.0.0.1:7700", *list = "a,b";
-    sale_plan changes = {0};
-    long runs = 1;
+    enum { URL, SCENE, RUNS, BUYERS, GOODS, STOCK, PATIENCE, HELP };
+    static const struct option flags[] = {
+        {"url", 1, NULL, URL},           {"scene", 1, NULL, SCENE}, {"runs", 1, NULL, RUNS},
+        {"buyers", 1, NULL, BUYERS},     {"goods", 1, NULL, GOODS}, {"stock", 1, NULL, STOCK},
+        {"patience", 1, NULL, PATIENCE}, {"help", 0, NULL, HELP},   {NULL, 0, NULL, 0}};
+    const char *texts[] = {[URL] = "tcp://127.0.0.1:7700", [SCENE] = "a,b"};
+    long numbers[HELP] = {[RUNS] = 1};
     bool good = true, exact = true;
 
     for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
-        long n = flag == '?' || flag == 'h' ? 0 : number(optarg, flag == 'g' ? SALE_GOODS_MAX : 1000000);
-        if (flag == 'h')
+        if (flag == HELP)
             return fputs(usage, stdout) < 0;
-        else if (flag == 'u')
-            url = optarg;
-        else if (flag == 's')
-            list = optarg;
-        else if (flag == 'r')
-            good = (runs = n) > 0;
-        else if (flag == 'b')
-            good = (changes.n_buyers = (size_t)n) > 0;
-        else if (flag == 'g')
-            good = (changes.n_goods = (size_t)n) > 0;
-        else if (flag == 'n')
-            good = (changes.stock = n) > 0;
-        else
-            good = (changes.patience_ms = n * 1000) > 0;
+        char *end = "";
+        if (flag == URL || flag == SCENE)
+            texts[flag] = optarg;
+        else if (flag != '?')
+            numbers[flag] = strtol(optarg, &end, 10);
+        good = flag != '?' && *end == '\0' &&
+               (flag <= SCENE || (numbers[flag] >= 1 && numbers[flag] <= (flag == GOODS ? SALE_GOODS_MAX : 1000000)));
     }
-    for (const char *name = list; good && *name != '\0'; name += name[1] == ',' ? 2 : 1) {
+    const sale_plan changes = {(size_t)numbers[GOODS], numbers[STOCK], (size_t)numbers[BUYERS],
+                               numbers[PATIENCE] * 1000};
+    for (const char *name = texts[SCENE]; good && *name != '\0'; name += name[1] == ',' ? 2 : 1) {
         size_t at = (size_t)(*name - 'a');
         good = at < sizeof scenes / sizeof *scenes && (name[1] == ',' || name[1] == '\0');
-        for (long i = 0; good && i < runs; i++)
-            exact &= run(&scenes[at], url, &changes);
+        for (long i = 0; good && i < numbers[RUNS]; i++)
+            exact &= run(&scenes[at], texts[URL], &changes);
     }
     if (!good || optind != argc) {
         fputs(usage, stderr);

@@ -1,4 +1,4 @@
-/* Order ids end in the order's index: a ledger entry finds its order by it. */
+/* The id of an order ends in its index, by which the order of a ledger entry is found. */
 #include "sale.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static lks_code put_goods(lks_channel *channel, flash_sale *sale, lks_error *err
 sale_order sale_order_at(flash_sale *sale, size_t index)
 {
     size_t buyer = index % sale->n_buyers, choice = index / sale->n_buyers;
-    /* More buyers want the first good first. */
+    /* The first good is the first choice of more buyers than the others. */
     sale_order order = {.sale = sale, .good = (buyer % (sale->n_goods + 1) + choice) % sale->n_goods};
 
     snprintf(order.id, sizeof order.id, "%s-%zu", sale->run, index);

@@ -1,5 +1,5 @@
-/* A flash sale: goods, the orders that buyers send for them, and what became of both. An order is one unit of one good
- * for one buyer. Its id is the same each time it is sent, so that asking again never buys twice. */
+/* A flash sale: goods, the orders that buyers send for them, and the result. An order is one unit of one good for one
+ * buyer. It has the same id each time it is sent, so a repeat never buys twice. */
 #ifndef SECKILL_SALE_H
 #define SECKILL_SALE_H
 
@@ -15,7 +15,7 @@ enum { SALE_GOODS_MAX = 16, SALE_ID_MAX = 48 };
 
 typedef enum order_state {
     ORDER_UNUSED,  /* never sent */
-    ORDER_UNKNOWN, /* sent, and no answer yet */
+    ORDER_UNKNOWN, /* sent; no answer yet */
     ORDER_SOLD,
     ORDER_REFUSED,
     ORDER_WRONG, /* an unexpected answer */
@@ -27,21 +27,21 @@ typedef struct sale_order {
     char buyer[SALE_ID_MAX];
     size_t good;
     order_state state;
-    bool replayed;   /* the answer had been given before */
-    unsigned sends;  /* by us; the channel may have sent it more often */
+    bool replayed;   /* an earlier send had this answer */
+    unsigned sends;  /* the channel may have sent it more often */
     lks_error error; /* of the last send */
 } sale_order;
 
 typedef struct flash_sale {
-    char run[24]; /* in every id: no two runs share an order */
+    char run[24]; /* part of every id, so that no two runs share an order */
     char group[SALE_ID_MAX];
     size_t n_goods;
     char skus[SALE_GOODS_MAX][SALE_ID_MAX];
     int64_t stock; /* of each good */
     size_t n_buyers;
-    size_t n_orders;        /* n_buyers for each good: a buyer who is refused may try the next */
+    size_t n_orders;        /* n_buyers for each good: a refused buyer may try the next good */
     sale_order *orders;     /* buyer b's order for its k-th choice is orders[k * n_buyers + b] */
-    int64_t patience_ms;    /* how long to ask again for an order without an answer */
+    int64_t patience_ms;    /* how long to repeat an order without an answer */
     atomic_size_t answered; /* orders with an answer */
 } flash_sale;
 
@@ -61,44 +61,44 @@ typedef struct good_result {
 
 typedef struct sale_result {
     good_result goods[SALE_GOODS_MAX];
-    size_t sold, refused, replayed, unsettled; /* orders, as the buyers were told */
-    /* Each buyer is in one: bought (some of them by a later choice than the first), told sold out of all that it
-     * asked for, or without an answer. */
+    size_t sold, refused, unsettled; /* orders, by their answers */
+    /* Buyers. Each one bought (some by a later choice than the first), or every good it asked for was sold out, or it
+     * has no answer. */
     size_t bought, by_later_choice, told_sold_out, no_answer;
     bool exact;
     char why[160]; /* the first error */
 } sale_result;
 
-/* Puts new goods on sale. On success the caller closes with sale_close. */
+/* Puts new goods on sale. On success the caller must call sale_close. */
 lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error);
 void sale_close(flash_sale *sale);
 
-/* The order orders[index] before it is sent. It uses run, n_buyers and n_goods of `sale`, and points to it. */
+/* Returns orders[index] as it is before it is sent. Uses run, n_buyers and n_goods of `sale`, and points to it. */
 sale_order sale_order_at(flash_sale *sale, size_t index);
 
-/* The request that sends `order`; it points into the order and into the two others. */
+/* Returns the request of an order. It points to all three arguments. */
 lks_deduct_request order_request(sale_order *order, lks_line *line, lks_line **lines);
 
 /* Records the answer to a send. After a failed call the order stays unknown. */
 void order_answered(sale_order *order, lks_code code, const lks_deduct_response *response, const lks_error *error);
 
-/* Sends the order once, and blocks; end_ms is a time of sale_now_ms. */
+/* Sends the order once, and waits for the answer until end_ms at most, a time of sale_now_ms. */
 void order_send(sale_order *order, lks_channel *channel, int64_t end_ms);
 
-/* Rests before the order is sent again, as long as its error advises. False, at once: it has an answer, or it is too
- * late. */
+/* Sleeps before the order is sent again, for as long as its error advises. Returns false at once if it has an answer,
+ * or if it is too late. */
 bool order_rests(const sale_order *order, int64_t end_ms);
 
-/* Both send the orders of all buyers, and again those without an answer, until each has one or the patience is over.
- * By threads a buyer who is refused tries the next good. False with `why` when there are too few threads. */
+/* Both send the orders of all buyers, and repeat those without an answer, until each has one or patience_ms is over. By
+ * threads, a refused buyer tries the next good. Return false, with `why`, if there are too few threads. */
 bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result);
 bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result);
 
-/* Compares what the buyers were told with each item, each order and the whole ledger, as `channel` reports them.
- * Fails only when they cannot be read. */
+/* Compares the answers with each item, each order and the whole ledger, read through `channel`. Fails only if they
+ * cannot be read. */
 lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error);
 
-/* Milliseconds of CLOCK_MONOTONIC, and a sleep of that many. */
+/* Returns milliseconds of CLOCK_MONOTONIC; sleeps for milliseconds. */
 int64_t sale_now_ms(void);
 void sale_rest(int64_t ms);
 

@@ -5,7 +5,7 @@
 
 #include "sale.h"
 
-/* A blocking stub needs little; sanitizers need several times as much. */
+/* A blocking call needs a small stack; sanitizers need several times as much. */
 enum { BUYER_STACK_BYTES = 256 * 1024, ROUND_MS = 10000, REST_MS = 50 };
 
 /* ---- a thread for each buyer -------------------------------------------------------- */
@@ -15,7 +15,7 @@ typedef struct buyer_thread {
     size_t index;
     flash_sale *sale;
     lks_channel *channel;
-    pthread_mutex_t *gate; /* locked until all buyers are there */
+    pthread_mutex_t *gate; /* locked until all threads have started */
 } buyer_thread;
 
 static void *buy(void *arg)
@@ -53,7 +53,7 @@ bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result
     for (; n < sale->n_buyers; n++) {
         buyers[n] = (buyer_thread){.index = n, .sale = sale, .channel = channel, .gate = &gate};
         if (pthread_create(&buyers[n].thread, &attributes, buy, &buyers[n]) != 0) {
-            snprintf(result->why, sizeof result->why, "the system gives no more than %zu threads", n);
+            snprintf(result->why, sizeof result->why, "the system allows no more than %zu threads", n);
             break;
         }
     }
@@ -72,7 +72,7 @@ static void on_answer(void *arg, lks_code code, const lks_deduct_response *respo
     order_answered(arg, code, response, error);
 }
 
-/* Sends every first choice that has no answer, and waits. Returns how many have none then. */
+/* Sends every first choice without an answer, and waits. Returns how many still have none. */
 static size_t run_round(flash_sale *sale, lks_channel *channel, lks_call **calls, uint32_t timeout_ms)
 {
     const lks_call_options options = {.timeout_ms = timeout_ms};
@@ -92,7 +92,7 @@ static size_t run_round(flash_sale *sale, lks_channel *channel, lks_call **calls
     }
     for (size_t i = 0; i < sale->n_buyers; i++) {
         if (calls[i])
-            lks_call_wait(calls[i], NULL); /* and for its on_answer */
+            lks_call_wait(calls[i], NULL); /* until on_answer has returned */
         lks_call_free(calls[i]);
         unknown += sale->orders[i].state == ORDER_UNKNOWN;
     }

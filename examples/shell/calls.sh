@@ -1,6 +1,5 @@
 #!/bin/sh
-# lockstock with `buf curl`, which asks the server itself what its messages look like
-# (reflection).  calls.sh HOST:PORT
+# calls.sh HOST:PORT: calls lockstock with `buf curl`, which gets the messages from the server by reflection.
 set -eu
 server=http://$1/lockstock.v1
 
@@ -20,7 +19,7 @@ case $renewed in *RENEW_OUTCOME_RENEWED*) echo "lock: renewed" ;; *) echo "lock:
 released=$(call LockService/Release '{"group": "printer", "token": "'"$token"'"}')
 case $released in *RELEASE_OUTCOME_RELEASED*) echo "lock: released" ;; *) echo "lock: was not held" ;; esac
 
-# The order's id makes it safe to send again: the first answer comes back.
+# The order's id makes it safe to send it again: the answer is the first one.
 call StockService/PutItem '{"sku": "phone", "onHand": 10}' >/dev/null
 for _ in 1 2; do
   sold=$(call StockService/Deduct '{"orderId": "order-1", "lines": [{"sku": "phone", "quantity": 1}]}')
@@ -30,16 +29,16 @@ for _ in 1 2; do
 done
 
 for _ in 1 2 3; do
-  told=$(call RateLimitService/Check '{"rules": [{"key": "alice",
+  answer=$(call RateLimitService/Check '{"rules": [{"key": "alice",
     "limit": {"algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 2, "periodMs": 3600000}}]}')
-  case $told in
+  case $answer in
   *CHECK_OUTCOME_DENIED*) echo "limit: too often" ;;
-  *) remaining=$(echo "$told" | field remaining); echo "limit: go on, ${remaining:-0} left" ;;
+  *) remaining=$(echo "$answer" | field remaining); echo "limit: go on, ${remaining:-0} left" ;;
   esac
 done
 
-# An error is JSON on stderr, details among it; trailers are seen with -v. applied NO: nothing was
-# changed; MAYBE: send the same call again, with the same id.
+# An error is JSON on stderr, with details; -v shows trailers. applied NO: nothing was changed; MAYBE: send the same call again,
+# with the same id.
 if ! buf curl -v --protocol grpc --http2-prior-knowledge \
   --data '{"orderId": "order-2", "lines": [{"sku": "phone", "quantity": 0}]}' \
   "$server.StockService/Deduct" >/dev/null 2>"${TMPDIR:-/tmp}/calls.$$"; then

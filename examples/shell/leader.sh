@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# leader.sh LOCKSTOCK ENSEMBLE DIR: three processes want to lead, and one does. First the leader of the ensemble is killed,
-# then, twice, the process that leads. LOCKSTOCK is the command line, with LOCKSTOCK_SERVER in the environment; ENSEMBLE is
-# packaging/zookeeper-set.sh, which runs in DIR. Exit 0: each that led had a higher fence than the one before.
+# leader.sh LOCKSTOCK ENSEMBLE DIR: three processes compete to be the leader. The script kills the leader of the ensemble, and
+# then, twice, the leading process. LOCKSTOCK is the command line, with LOCKSTOCK_SERVER in the environment; ENSEMBLE is
+# packaging/zookeeper-set.sh, which runs in DIR. Exits with 0 if each leader had a higher fence than the one before.
 set -euo pipefail
 lockstock=$1 ensemble=$2 dir=$3
 out=$(mktemp -d)

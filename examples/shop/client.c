@@ -1,4 +1,4 @@
-/* shop_client [URL]: a delivery, an order sent twice, one that comes too late, and a cancelled one. */
+/* shop_client [URL]: sends a delivery, an order twice, an order that finds no stock, and cancels an order. */
 #include <inttypes.h>
 #include <stdio.h>
 

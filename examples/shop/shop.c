@@ -1,5 +1,5 @@
 /* shop LOCKSTOCKD-URL DIR [--no-guards] [URL...]: serves shop.proto at the URLs and keeps its files in DIR. The
- * handlers read, think and write; the guards make that safe. Several shops may run on one DIR. */
+ * handlers read a file, change it and write it; the guards make that safe. Several shops may run on one DIR. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

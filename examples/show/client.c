@@ -2,8 +2,8 @@
  * show_client check URLS RUN GROUP STOCK BUYERS
  * show_client exact NUMBER URLS RUN GROUP BUYERS
  * show_client naive NUMBER FORM REDIS-SOCKET
- * The last two read their buyers from standard input, "INDEX ASKED ARRIVAL-MS" each, and "open CLOCK-MS", from which
- * arrivals count; "stop" later makes them give up. */
+ * The last two read lines from standard input: "INDEX ASKED ARRIVAL-MS" for each buyer, then "open CLOCK-MS", the time
+ * from which arrivals count. A later "stop" makes them give up. */
 #include "client.h"
 
 #include <pthread.h>
@@ -47,7 +47,7 @@ void pay(const buyer *b)
     sale_rest(b->index % PAY_SLOWLY_ONE_IN == PAY_SLOWLY_ONE_IN / 2 ? PAY_SLOWLY_MS : PAY_MS);
 }
 
-/* A line of standard input, without a buffer that another thread could not see. */
+/* Reads a line of standard input unbuffered, because another thread reads the next lines. */
 static bool read_line(char line[LINE_BYTES])
 {
     size_t n = 0;

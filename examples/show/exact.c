@@ -33,14 +33,14 @@ static bool write_till(uint64_t fence)
     return !late;
 }
 
-/* Does not ask lks_mutex_is_lost before a write: the lock can be lost right after the answer. */
+/* Does not call lks_mutex_is_lost before a write: the lock can be lost right after it returns. */
 static void *keep_till(void *arg)
 {
     client *c = arg;
 
     while (!atomic_load(&c->ends)) {
         if (lks_mutex_lock(till, TILL_WAIT_MS, NULL) != LKS_LOCK_ACQUIRED) {
-            sale_rest(TILL_WRITE_MS); /* maybe no server runs */
+            sale_rest(TILL_WRITE_MS); /* perhaps no server runs */
             continue;
         }
         uint64_t fence = lks_mutex_fence(till);
@@ -114,8 +114,8 @@ void exact_serve(client *c, const buyer *b)
 
     (void)c;
     say("asks %zu", b->index);
-    const char *told = ask(b, &order);
-    say_told(b, told, order.replayed);
+    const char *answer = ask(b, &order);
+    say_told(b, answer, order.replayed);
     if (order.state == ORDER_SOLD)
         pay(b);
 }
@@ -154,10 +154,12 @@ lks_code exact_check(const char *urls, const char *run, const char *group, int64
     while (code == LKS_OK && scanf("%zu %15s", &b.index, word) == 2 && b.index < n_buyers) {
         sale_order *order = &sale.orders[b.index];
         b.arrival_ms = sale_now_ms();
-        if (strcmp(word, "asks") == 0)
-            say_told(&b, ask(&b, order), order->replayed);
-        else
+        if (strcmp(word, "asks") == 0) {
+            const char *answer = ask(&b, order); /* it sets order->replayed */
+            say_told(&b, answer, order->replayed);
+        } else {
             order->state = state_of(word);
+        }
     }
     if (code == LKS_OK && (code = sale_check(&sale, channel, &result, error)) == LKS_OK && result.exact)
         say("exact %lld %zu", (long long)result.goods[0].sold, result.goods[0].orders);

@@ -1,6 +1,6 @@
-/* A shop as it is written by hand: look, pay, write one less, under a lock on Redis that ends by itself after a while,
- * or without any lock. Nothing here is slowed down or stopped so that it fails: a few buyers pay more slowly than the
- * lease lasts, at both shops. */
+/* A shop without lockstock: it reads the stock, lets the buyer pay and writes one less, under a lock on Redis that
+ * expires, or without a lock. Nothing here is delayed to make it fail. At both shops a few buyers pay for longer than
+ * the lease. */
 #include "client.h"
 
 #include <hiredis/hiredis.h>
@@ -38,7 +38,7 @@ static bool connect_redis(void)
     return !broken;
 }
 
-/* An integer, or a text as a number; 1 for OK; 0 for nil. */
+/* Returns an integer, or a text as a number; 1 for OK; 0 for nil. */
 static long long ask(const char *format, ...)
 {
     long long value = 0;
@@ -65,7 +65,7 @@ static long long wall_ms(void)
     return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Two commands in place of one: a client that dies between them holds the lock for ever. */
+/* Two commands instead of one: a client that dies between them holds the lock for ever. */
 static bool lock_by_setnx(void)
 {
     if (ask("SETNX naive:lock %s", name) != 1)
@@ -84,7 +84,7 @@ static bool lock_by_getset(void)
     return !broken && ask("GET naive:lock") <= wall_ms() && ask("GETSET naive:lock %lld", end) <= wall_ms();
 }
 
-/* "" = no answer: the lock is taken, or the connection broke. */
+/* Returns "" for no answer: the lock is taken, or the connection broke. */
 static const char *try_once(const buyer *b)
 {
     bool locks = strcmp(form, "decr") != 0;
@@ -105,7 +105,7 @@ static const char *try_once(const buyer *b)
         if (locks)
             ask("SET naive:shelf %lld", left);
         if (broken) {
-            say("lost %zu", b->index); /* it starts again, because it cannot know whether it has bought */
+            say("lost %zu", b->index); /* it starts again: it cannot know whether it has bought */
             return "";
         }
         say("left %lld", left);
@@ -117,15 +117,15 @@ static const char *try_once(const buyer *b)
 
 void naive_serve(client *c, const buyer *b)
 {
-    const char *told = "";
+    const char *answer = "";
 
     say("asks %zu", b->index);
-    while (*told == '\0' && !atomic_load(&c->gives_up)) {
-        told = try_once(b);
-        if (*told == '\0')
+    while (*answer == '\0' && !atomic_load(&c->gives_up)) {
+        answer = try_once(b);
+        if (*answer == '\0')
             sale_rest(RETRY_MS);
     }
-    say_told(b, *told == '\0' ? "none" : told, false);
+    say_told(b, *answer == '\0' ? "none" : answer, false);
 }
 
 void naive_leave(void)

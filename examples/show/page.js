@@ -1,9 +1,9 @@
-// Draws the state that the show tells ten times a second at most, with what the console draws with.
+// Draws the state of the show, at most ten times a second, with functions of the console.
 import { bar, facts, h, number, setText } from './dom.js'
 
 const KEYS = { s: 'Kill a server', r: 'Kill Redis', c: 'Kill a client', f: 'Freeze the holders' }
 const NEWS = 6
-const TOLD = ['Bought', 'Told sold out', 'Waiting', 'No answer at all', '9 of 10 waited']
+const FACTS = ['Bought', 'Told sold out', 'Waiting', 'No answer at all', '9 of 10 waited']
 const byId = (id) => document.getElementById(id)
 const part = (kind, value) => ({ kind, value })
 
@@ -11,15 +11,15 @@ function shopOf(id, heading, names) {
   const title = h('h2', {}, heading)
   const verdict = h('p', { class: 'verdict' })
   const stock = bar(heading, [])
-  const what = facts([...TOLD, ...names])
+  const what = facts([...FACTS, ...names])
   byId(id).replaceChildren(title, verdict, stock, what.element)
   return {
     show(text, parts, side, more) {
       setText(verdict, text)
       bar(heading, parts, stock)
       const waited = side.waited_ms === null ? '–' : `${number(side.waited_ms)} ms`
-      const told = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
-      what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, told[i]))
+      const values = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
+      what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, values[i]))
     },
   }
 }
@@ -29,7 +29,7 @@ const exact = shopOf('exact', 'lockstock: Deduct, by an order id', ['Answer lost
 byId('keys').append(...Object.entries(KEYS).map(([key, text]) => h('button', { onclick: () => fetch(`press/${key}`, { method: 'POST' }) }, text)))
 
 function handVerdict(state, hand) {
-  if (state.stuck) return 'Nobody gets in: its lock has no end'
+  if (state.stuck) return 'No buyer gets in: its lock has no end'
   return hand.oversold > 0 ? `${number(hand.oversold)} oversold` : `${number(hand.twice)} sold twice`
 }
 

@@ -17,7 +17,7 @@ FILES = {"": ("page.html", "text/html; charset=utf-8"), "page.js": ("page.js", "
          "dom.js": ("../../console/dom.js", "text/javascript; charset=utf-8")}
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
           "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
-WATCHED_S = 2  # a page that asked so lately is being looked at
+WATCHED_S = 2  # a page is open if it asked this recently
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -33,7 +33,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def path_below(self):
-        """What follows the random word; None for everybody else."""
+        """The path after the random word; None if the word is wrong."""
         word, _, rest = self.path[1:].partition("/")
         return rest if secrets.compare_digest(word.encode(), self.server.page.word.encode()) else None
 
@@ -66,7 +66,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A browser that has gone is not news for the terminal."""
+        """Prints nothing when a browser disconnects."""
 
 
 class Page:
@@ -89,11 +89,11 @@ class Page:
         return keys
 
     def is_open(self):
-        """Somebody looks at it."""
+        """Returns whether a browser shows the page."""
         return time.monotonic() - self.asked_at < WATCHED_S
 
     def close(self):
-        """Who looks at the page sees the end."""
+        """Closes after an open page has shown the end."""
         while self.is_last and not self.told_end and self.is_open():
             time.sleep(0.05)
         self.server.shutdown()

@@ -1,4 +1,4 @@
-"""The show's screen: both shops side by side, what happened below, and the keys."""
+"""The show's screen: both shops side by side, the news below, and the keys."""
 import locale
 import os
 import sys
@@ -29,7 +29,7 @@ class Screen:
             self.before = termios.tcgetattr(0)
             mode = termios.tcgetattr(0)
             mode[3] &= ~(termios.ICANON | termios.ECHO)
-            mode[6][termios.VSUSP] = b"\0"  # nobody would take the screen back
+            mode[6][termios.VSUSP] = b"\0"  # a stopped show would not restore the screen
             termios.tcsetattr(0, termios.TCSANOW, mode)
         self.entered = True
         self.write("\033[?1049h\033[?25l\033[2J")
@@ -63,10 +63,10 @@ class Screen:
         return list(data.decode(errors="replace"))
 
     def show(self, grid):
-        """A grid of cells, each one character wide: nothing is ever written beyond an edge."""
+        """Draws a grid of cells of one character each, so that no text passes an edge."""
         text = []
         for row, cells in enumerate(grid):
-            text.append(f"\033[{row + 1};1H")  # no line ends, which scroll
+            text.append(f"\033[{row + 1};1H")  # a newline could scroll
             style = None
             for how, character in cells:
                 text.append((how if how != style else "") + character)
@@ -94,7 +94,7 @@ def naive_rows(show):
     side = show.sides[NAIVE]
     lost, not_counted, over = side.lost(), missed(show), oversold(show, NAIVE)
     if show.stuck:
-        lock = (ALARM, "its lock has no end: nobody gets in")
+        lock = (ALARM, "its lock has no end: no buyer gets in")
     elif show.options.naive == "decr":
         lock = (DIM, "no lock")
     else:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A flash sale in two shops at once, to be watched and to be disturbed, in a terminal and on a web page of this machine
-(page.py). Exit 0 only when lockstock's counts are exact.
+"""A flash sale in two shops at once, to watch and to disturb, in a terminal and on a web page (page.py). Exits with 0 only
+if lockstock's counts are exact.
 
-It starts a lockstockd that keeps Redis (embedded, fsync always), two lockstockd on the same Redis, and the clients of
-both shops (client.c), whose lines tell what their buyers were told. What the keys kill comes back by itself.
+It starts a lockstockd with an embedded Redis (fsync always), two lockstockd on the same Redis, and the clients of both
+shops (client.c), which print the answers that their buyers get. It restarts what the keys kill.
 """
 import argparse
 import os
@@ -24,42 +24,43 @@ from table import EXACT, NAIVE, TITLES, missed, oversold, print_table, verdict
 CLIENTS = 4
 THREADS = 8  # of a client, as in client.c
 DOWN_S = 0.7
-MOMENT_S = 2  # how long a key waits at most until what it strikes is in the middle of something
+MOMENT_S = 2  # how long a key waits at most for a process that is in the middle of a call
 FREEZE_S, FREEZE_MAX_S = 1, 5
 STUCK_S, SILENT_S = 5, 30
-SCRIPT = "6:s,18:c,30:f,42:r,54:s,66:c,78:f"  # for those who only look at the page
+SCRIPT = "6:s,18:c,30:f,42:r,54:s,66:c,78:f"  # keys that are pressed while the page is open
 START_S = 20
 SHOPS = ("the naive shop's", "lockstock's")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Failure(Exception):
-    """What ends the show with status 1."""
+    """Ends the show with status 1."""
 
 
 class Buyer:
-    """What one buyer was told. States: away, asks, bought, sold-out, none."""
+    """One buyer's answer. States: away, asks, bought, sold-out, none."""
     state, lost, replayed, waited_ms = "away", False, False, 0
 
 
 class Side:
-    """One shop's buyers, and who holds its lock (the naive shop) or its till (lockstock's)."""
+    """The buyers of one shop, and the holder of its lock (naive shop) or of its till (lockstock's)."""
 
     def __init__(self, n):
         self.buyers = [Buyer() for _ in range(n)]
         self.holder = None  # a Player
         self.frozen, self.frozen_at, self.followed = None, 0, False
-        self.waited = []  # of the quarter second that is not over
-        self.quarters = []  # what nine of ten waited in each
+        self.waited = []  # waits in the current quarter of a second
+        self.quarters = []  # the longest wait of nine of ten buyers in each quarter
         self.told_at = 0
 
     def count(self, state):
         return sum(buyer.state == state for buyer in self.buyers)
 
-    def lost(self):
-        return sum(buyer.lost for buyer in self.buyers)
+    def lost(self, *states):
+        return sum(buyer.lost and (not states or buyer.state in states) for buyer in self.buyers)
 
     def known(self):
-        return sum(buyer.lost and buyer.state in ("bought", "sold-out") for buyer in self.buyers)
+        return self.lost("bought", "sold-out")
 
     def replayed(self):
         return sum(buyer.replayed for buyer in self.buyers)
@@ -71,7 +72,7 @@ def free_port():
 
 
 class Player:
-    """A child process: RUNS until it is struck, then DOWN for a while; DONE when a client ended well."""
+    """A child process: RUNS, STRUCK when it is killed, then DOWN for a while; DONE after a clean end."""
 
     def __init__(self, name, command, side=None, index=0):
         self.name, self.command, self.side, self.index = name, command, side, index
@@ -88,7 +89,7 @@ class Show:
         self.ready = 0
         self.redis_struck = None
         self.next_server = 0
-        self.failed = None
+        self.quarter = self.failed = None
         self.dir = tempfile.mkdtemp(prefix="lockstock-show-")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTOCK_")}
         self.redis = f"{self.dir}/data/redis.sock"
@@ -109,7 +110,7 @@ class Show:
         return os.path.join(self.dir, player.name + ".log")
 
     def start(self, player):
-        """setpriv: the kernel ends it with the show. A session of its own: Ctrl-C is for the show alone."""
+        """setpriv: the kernel ends it with the show. A new session: Ctrl-C does not reach it."""
         pipe = subprocess.DEVNULL if player.side is None else subprocess.PIPE
         with open(self.log(player), "ab") as log:
             player.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *player.command], stdin=pipe,
@@ -120,11 +121,11 @@ class Show:
             self.send_buyers(player)
 
     def arrival_ms(self, index):
-        """Buyers come in waves, and to both shops at once."""
+        """Buyers come in waves, to both shops at the same time."""
         return int(self.options.seconds * 1000 * (index - index % (CLIENTS * THREADS)) / self.options.buyers)
 
     def send_buyers(self, player):
-        """Those of its buyers that have no answer yet. Of one who asked, the answer is lost."""
+        """Sends it its buyers without an answer. If one has asked, the answer is lost."""
         lines = []
         for i in range(player.index, self.options.buyers, CLIENTS):
             buyer = self.sides[player.side].buyers[i]
@@ -133,7 +134,10 @@ class Show:
                 lines.append(f"{i} {int(buyer.state == 'asks')} {self.arrival_ms(i)}\n")
         self.send(player, "".join(lines))
         if self.opens_at:
-            self.send(player, f"open {int(self.opens_at * 1000)}\n")
+            self.send_open(player)
+
+    def send_open(self, player):
+        self.send(player, f"open {int(self.opens_at * 1000)}\n")
 
     @staticmethod
     def send(player, text):
@@ -141,10 +145,10 @@ class Show:
             player.process.stdin.write(text.encode())
             player.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it ended; its status says how
+            pass  # it has ended; look_after reads its status
 
     def run_client(self, *args, text=""):
-        """A client that is run to its end; its lines."""
+        """Runs a client to its end; returns its lines."""
         done = subprocess.run([self.options.client, *args], input=text.encode(), capture_output=True, env=self.env,
                               check=False)
         if done.returncode != 0:
@@ -176,7 +180,7 @@ class Show:
             time.sleep(0.01)
 
     def ask_redis(self, command):
-        """One command; a line of the answer, or "" without an answer."""
+        """Sends one command; returns a line of the answer, or "" without an answer."""
         try:
             with socket.socket(socket.AF_UNIX) as redis:
                 redis.settimeout(1)
@@ -187,7 +191,7 @@ class Show:
             return ""
 
     def redis_pid(self):
-        """That runs now; None while there is none but the one that was killed."""
+        """The pid of the running Redis; None while there is none but the killed one."""
         keeper = self.keeper.process.pid
         try:
             with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as children:
@@ -199,14 +203,14 @@ class Show:
             pass  # it has just ended
         return None
 
-    # ---- what clients say -----------------------------------------------------------------
+    # ---- the clients' lines ---------------------------------------------------------------
 
-    def players(self):
-        return [self.keeper, *self.servers, *self.clients[NAIVE], *self.clients[EXACT]]
+    def all_clients(self):
+        return self.clients[NAIVE] + self.clients[EXACT]
 
     def listen(self, seconds, *others):
-        """Reads what clients say, for so long at most; returns which of `others` can be read."""
-        pipes = {player.process.stdout: player for player in self.clients[NAIVE] + self.clients[EXACT]
+        """Reads lines of clients for so long at most; returns the members of `others` that can be read."""
+        pipes = {player.process.stdout: player for player in self.all_clients()
                  if player.process and not player.process.stdout.closed}
         readable = select.select([*pipes, *others], [], [], seconds)[0]
         for pipe in readable:
@@ -221,6 +225,10 @@ class Show:
         *lines, player.text = (player.text + data).split(b"\n")
         for line in lines:
             self.heard(player, line.decode().split(" "))
+
+    def read_rest(self, player):
+        while not player.process.stdout.closed:
+            self.read(player)
 
     def heard(self, player, words):
         side = self.sides[player.side]
@@ -247,13 +255,13 @@ class Show:
         elif what == "left":
             self.left = int(words[1])
 
-    # ---- going on ----------------------------------------------------------------------------
+    # ---- progress ----------------------------------------------------------------------------
 
     def look_after(self, player):
         if player.life in ("RUNS", "STRUCK") and player.process.poll() is not None:
             status = player.process.returncode
-            while player.side is not None and not player.process.stdout.closed:
-                self.read(player)
+            if player.side is not None:
+                self.read_rest(player)
             if player.life == "STRUCK":
                 player.life, player.back_at = "DOWN", time.monotonic() + DOWN_S
                 if player.side is not None and self.sides[player.side].holder is player:
@@ -262,17 +270,17 @@ class Show:
                 player.life = "DONE"
             else:
                 player.life, self.failed = "DONE", player
-                raise Failure(f"{player.name} ended by itself, "
+                raise Failure(f"{player.name} ended unexpectedly, "
                               + (f"signal {-status}" if status < 0 else f"exit status {status}"))
         if player.life == "DOWN" and time.monotonic() >= player.back_at:
             if player.side is None:
                 self.news.append(f"{player.name} is started again")
             elif player.side == EXACT:
-                self.news.append("new clients go on: lockstock's asks again by the same order ids")
+                self.news.append("new clients continue: lockstock's asks again by the same order ids")
             self.start(player)
 
     def tick(self):
-        for player in self.players():
+        for player in [self.keeper, *self.servers, *self.all_clients()]:
             self.look_after(player)
         if self.redis_struck and self.redis_pid():
             self.news.append("Redis runs again, with all that was acknowledged (appendfsync always)")
@@ -281,8 +289,8 @@ class Show:
             self.thaw(side)
         if not self.opens_at and self.ready == 2 * CLIENTS:
             self.opens_at = time.monotonic()
-            for player in self.clients[NAIVE] + self.clients[EXACT]:
-                self.send(player, f"open {int(self.opens_at * 1000)}\n")
+            for player in self.all_clients():
+                self.send_open(player)
         self.give_up()
         self.measure()
 
@@ -291,11 +299,11 @@ class Show:
         followed = side.followed or side is self.sides[NAIVE]
         if side.frozen and seconds >= FREEZE_S and (followed or seconds >= FREEZE_MAX_S):
             os.kill(side.frozen.process.pid, signal.SIGCONT)
-            self.news.append(f"{side.frozen.name} goes on, and writes what it had in mind")
+            self.news.append(f"{side.frozen.name} continues, and writes what it was about to write")
             side.frozen = None
 
     def give_up(self):
-        """No buyer by hand was told anything for long: the lock of a dead client has no end, or Redis is gone."""
+        """Ends the naive shop if no buyer got an answer for long: a dead client's lock has no end, or Redis is gone."""
         side = self.sides[NAIVE]
         if self.stuck or not self.opens_at or side.count("asks") == 0:
             side.told_at = time.monotonic() if not self.stuck else 0
@@ -310,25 +318,25 @@ class Show:
                     self.send(player, "stop\n")
 
     def measure(self):
-        """Each quarter of a second: what nine of ten buyers waited who were told something."""
+        """Records for each quarter of a second the longest wait of nine of ten buyers who got an answer."""
         now = int(time.monotonic() * 4)
-        self.quarter = getattr(self, "quarter", now)
-        while self.quarter < now:
-            self.quarter += 1
+        self.quarter = self.quarter or now
+        for _ in range(self.quarter, now):
             for side in self.sides:
                 side.waited.sort()
                 side.quarters.append(side.waited[(len(side.waited) - 1) * 9 // 10] if side.waited else None)
                 side.waited = []
+        self.quarter = now
 
     def is_over(self):
-        return all(player.life == "DONE" for player in self.clients[NAIVE] + self.clients[EXACT])
+        return all(player.life == "DONE" for player in self.all_clients())
 
     def percent(self):
         side = self.sides[EXACT]
         return (side.count("bought") + side.count("sold-out")) * 100 // self.options.buyers
 
     def state(self, **more):
-        """As page.js draws it."""
+        """The state that page.js draws."""
         def told(number, side):
             return {"bought": side.count("bought"), "sold_out": side.count("sold-out"), "waiting": side.count("asks"),
                     "gave_up": side.count("none"), "lost": side.lost(), "known": side.known(),
@@ -341,10 +349,10 @@ class Show:
                 "late": self.late, "over": False,
                 "console": f"{self.consoles[running]}/console/#/stock?group={self.group}&sku=good-0", **more}
 
-    # ---- what the keys do ----------------------------------------------------------------------
+    # ---- keys ----------------------------------------------------------------------------------
 
     def client_in_the_middle(self):
-        """A client with a call at lockstock under way, as soon as there is one; else one that runs."""
+        """Waits for a client with a running call at lockstock, and returns it; else one that runs."""
         end = time.monotonic() + MOMENT_S
         while True:
             self.listen(0)
@@ -398,7 +406,7 @@ class Show:
             self.news.append(f"kill -9 of {ours.name} (process {ours.process.pid})")
 
     def freeze_holders(self):
-        """Stops who holds the lock by hand, and who holds the till, while they have a write before them."""
+        """Stops the holder of the naive lock and the holder of the till before they write."""
         for number, side in enumerate(self.sides):
             if not side.frozen and (number == EXACT or self.options.naive != "decr"):
                 self.freeze(number, side)
@@ -419,25 +427,24 @@ class Show:
                     return
                 os.kill(player.process.pid, signal.SIGCONT)
             self.listen(0.01)
-        self.news.append(f"nobody holds {SHOPS[number]} {thing} now")
+        self.news.append(f"no client holds {SHOPS[number]} {thing} now")
 
     KEYS = {"s": kill_server, "r": kill_redis, "c": kill_client, "f": freeze_holders}
 
     # ---- the end ---------------------------------------------------------------------------------
 
     def end_clients(self):
-        for player in self.clients[NAIVE] + self.clients[EXACT]:
+        for player in self.all_clients():
             if player.life in ("RUNS", "STRUCK"):
                 player.process.kill()
                 player.process.wait()
-                while not player.process.stdout.closed:
-                    self.read(player)
+                self.read_rest(player)
             player.life = "DONE"
 
     def check(self):
-        """Tells those who wait, and compares; what is wrong, or the numbers of the item and the ledger."""
+        """Gets the missing answers and compares. Returns the error, or the numbers of the item and the ledger."""
         self.end_clients()
-        for server in self.servers:  # those that were killed, before their time
+        for server in self.servers:  # starts killed servers at once
             if server.life == "STRUCK":
                 server.process.wait()
             if server.life != "RUNS":
@@ -458,11 +465,11 @@ class Show:
         if exact.count("away") + exact.count("bought") + exact.count("sold-out") != self.options.buyers:
             return "buyers and answers do not add up", None
         if exact.lost() != exact.known():
-            return "an answer was lost, and not learned", None
+            return "a lost answer is still not known", None
         return None, (int(verdict[1]), int(verdict[2]))
 
     def close(self):
-        """False: a server did not end as it should."""
+        """Returns False if a server did not end cleanly."""
         self.end_clients()
         clean = True
         for player in [*self.servers, self.keeper]:
@@ -497,7 +504,7 @@ def between(least, most):
 
 
 def presses(text):
-    """"30:s,50:r": percents in rising order, and the keys there are."""
+    """"30:s,50:r": percents in rising order, with keys."""
     found = [(between(0, 100)(item.split(":")[0]), item.split(":")[1]) for item in text.split(",")]
     if found != sorted(found, key=lambda press: press[0]) or any(key not in [*Show.KEYS, "q"] for _, key in found):
         raise ValueError
@@ -511,20 +518,16 @@ def parse():
                                      "f freezes the holders of the locks; q quits")
     parser.add_argument("--buyers", type=between(1, 100000), default=3840, help="of each shop (3840)")
     parser.add_argument("--phones", type=between(1, 1000000), default=3200, help="that each shop has (3200)")
-    parser.add_argument("--seconds", type=between(1, 3600), default=48, help="over which the buyers come (48)")
-    parser.add_argument("--naive", choices=list(TITLES), default="setnx", help="how the shop by hand sells: under a "
-                        "lock by SETNX and EXPIRE, or by GETSET; or by GET, then DECR, without one (setnx)")
+    parser.add_argument("--seconds", type=between(1, 3600), default=48, help="during which the buyers come (48)")
+    parser.add_argument("--naive", choices=list(TITLES), default="setnx", help="how the naive shop sells: under a "
+                        "lock by SETNX and EXPIRE, or by GETSET; or without a lock by GET, then DECR (setnx)")
     parser.add_argument("--press", type=presses, metavar="LIST", default=[],
-                        help="keys that are pressed by themselves: 30:s,50:r is s when 30 %% of the buyers have their "
-                        "answer, r when 50 %% have; without it, and until a key is pressed, some are while the page is open")
-    parser.add_argument("--lines", action="store_true", help="a line a second, as when standard output is no terminal")
+                        help="presses keys: 30:s,50:r is s when 30 %% of the buyers have their answer, r when 50 %% "
+                        "have; without it, until a key is pressed, the show presses some while the page is open")
+    parser.add_argument("--lines", action="store_true", help="print a line a second, as without a terminal")
     parser.add_argument("--lockstockd", default=f"{build}/server/lockstockd", help="the server's path")
     parser.add_argument("--client", default=f"{build}/examples/show/show_client", help="show_client's path")
     return parser.parse_args()
-
-
-class Ended(Exception):
-    """By a signal."""
 
 
 def play(show, screen, page):
@@ -536,7 +539,7 @@ def play(show, screen, page):
         now = time.monotonic()
         over = show.is_over()
         if screen:
-            told = min(len(show.news), told + screen.NEWS)  # each line is on one screen at least
+            told = min(len(show.news), told + screen.NEWS)  # each line is on at least one screen
             screen.show(draw(show, told, screen.size(), screen.utf8))
         else:
             for line in show.news[told:]:
@@ -581,7 +584,7 @@ def run(show, screen, page):
         if screen:
             screen.leave()
     if quits:
-        print("\nStopped by q. Who was waiting is still told by lockstock, and what was sold so far is checked.")
+        print("\nStopped by q. Waiting buyers of lockstock still get their answer, and the sales so far are checked.")
     why, numbers = show.check()
     page.show(show.state(over=True, why=why, verdict=verdict(show, why)), is_last=True)
     print_table(show, why, numbers, colour=screen)
@@ -592,25 +595,21 @@ def main():
     options = parse()
     live = not options.lines and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
-    def end(number, _frame):
-        raise Ended(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    show = Show(options)
-    page = Page()
+    for number in SIGNALS:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    show, page = Show(options), Page()
     try:
         status = run(show, Screen() if live else None, page)
-    except Ended as ended:
-        status = 128 + ended.args[0]
+    except SystemExit as ended:
+        status = ended.code
     except (Failure, OSError) as failure:
         print(f"show: {failure}", file=sys.stderr)
         status = 1
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     page.close()
     if not show.close():
-        print("show: a server did not end as it should", file=sys.stderr)
+        print("show: a server did not end cleanly", file=sys.stderr)
         status = 1
     sys.exit(status)
 

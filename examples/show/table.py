@@ -9,7 +9,7 @@ def oversold(show, side):
 
 
 def missed(show):
-    """Sales of the naive shop that its own count of the shelf has not: two buyers read the same number."""
+    """Sales that the naive shop's count of the shelf misses: two buyers read the same number."""
     return max(0, show.sides[NAIVE].count("bought") + show.left - show.options.phones)
 
 

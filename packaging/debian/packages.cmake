@@ -2,14 +2,14 @@
 #
 #   cmake --preset debian && cmake --build --preset debian && (cd build/debian && cpack)
 #
-# The libraries in packages are shared ones only. Each says by its map what it exports, liblockstock has one event loop thread and
-# one handler of fork in a process, however many parts of a program link it, and a mended one mends all of them.
-# liblockstock-host is a package of its own: who only calls needs no libuv.
+# Packages contain shared libraries only. Each exports what its map lists; a process has one event loop thread and one fork
+# handler of liblockstock, however many of its parts link it; and an update of the library reaches all programs.
+# liblockstock-host is a separate package, so that clients do not need libuv.
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_COMPONENTS_ALL server client host dev tools)
-set(CPACK_PACKAGE_CONTACT "lockstock maintainers <maintainers@lockstock.invalid>" CACHE STRING "who answers for the packages")
+set(CPACK_PACKAGE_CONTACT "lockstock maintainers <maintainers@lockstock.invalid>" CACHE STRING "the maintainer of the packages")
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_PACKAGING_INSTALL_PREFIX "${CMAKE_INSTALL_PREFIX}")
 set(CPACK_STRIP_FILES ON)
@@ -45,7 +45,7 @@ macro(lockstock_deb component package section summary description)
     COMPONENT ${component})
 endmacro()
 
-# Without a time in it: the same sources make the same package.
+# -n: without a time, so that the same sources make the same package.
 execute_process(COMMAND gzip -9nc "${CMAKE_CURRENT_LIST_DIR}/changelog"
   OUTPUT_FILE "${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian.gz" COMMAND_ERROR_IS_FATAL ANY)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/lockstock-server"
@@ -72,8 +72,8 @@ of their own need."
   DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}"
   CONTROL "${CMAKE_CURRENT_BINARY_DIR}/triggers")
 lockstock_deb(dev liblockstock-dev libdevel "headers, .proto files and code generator of lockstock"
-  "${what}This package has what it takes to write programs that call, or that serve
-services of their own: headers, the .proto files, protoc-gen-lockstock,
+  "${what}This package has what programs that call lockstock, or that serve services
+of their own, are built with: headers, the .proto files, protoc-gen-lockstock,
 files for CMake and pkg-config."
   DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}, liblockstock-host${LOCKSTOCK_SOVERSION} ${exactly}, libprotobuf-c-dev, protobuf-c-compiler, protobuf-compiler, pkgconf | pkg-config")
 lockstock_deb(tools lockstock-tools utils "command line of lockstock"

@@ -5,15 +5,16 @@
 
 #include "cli/catalog.h"
 #include "cli/commands.h"
-#include "cli/grammar.h"
 #include "scd.h"
 
-static void print_flag(const grammar_flag *flag)
+static void print_flags(const option *options, size_t n)
 {
     char name[WORDS_BYTES + 4];
 
-    snprintf(name, sizeof name, "--%.*s", WORDS_BYTES - 1, flag->name);
-    scd_item(name, flag->form, flag->help);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "--%s", options[i].name);
+        scd_item(name, options[i].form ? options[i].form : "", options[i].help);
+    }
 }
 
 void man_commands(void)
@@ -26,21 +27,15 @@ void man_commands(void)
         printf("\n\n");
         scd_text(commands[i].help, 0);
         printf("\n");
-        for (size_t o = 0; commands[i].n && o < *commands[i].n; o++) {
-            const option *one = &commands[i].options[o];
-            grammar_flag flag = {.repeated = false};
-            snprintf(flag.name, sizeof flag.name, "%s", one->name);
-            snprintf(flag.form, sizeof flag.form, "%s", one->form ? one->form : "");
-            snprintf(flag.help, sizeof flag.help, "%s", one->help);
-            print_flag(&flag);
-        }
+        if (commands[i].flags)
+            print_flags(commands[i].flags->options, commands[i].flags->n);
         if (commands[i].method) {
             catalog_words(commands[i].method, service, name);
             printf("And the flags of *lockstock %s %s*, see *lockstock-%s*(7).\n\n", service, name, service);
         }
     }
     printf("## SERVICE METHOD\n\n*lockstock* _SERVICE_ _METHOD_ [_ARGUMENT_...]\n\n"
-           "Calls a method. Each service has a page of its own, *lockstock-lock*(7) and so on.\n");
+           "Calls a method. Each service has its own page, *lockstock-lock*(7) and so on.\n");
     for (size_t i = 0; i < catalog_len; i++) {
         const char *shorter = catalog_short(catalog[i]);
         catalog_words(catalog[i], service, name);
@@ -58,11 +53,8 @@ void man_commands(void)
 
 void man_flags(void)
 {
-    grammar_flag flags[GRAMMAR_FLAGS_MAX];
-    size_t n = grammar_common(flags);
-
-    for (size_t i = 0; i < n; i++)
-        print_flag(&flags[i]);
+    print_flags(cli_settings, cli_settings_len);
+    print_flags(cli_flags, cli_flags_len);
 }
 
 void man_exits(void)

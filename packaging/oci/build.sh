@@ -1,25 +1,22 @@
 #!/usr/bin/env bash
 # packaging/oci/build.sh DEBS OUT
 #
-# Makes an OCI image of the packages in the directory DEBS: OUT, an image layout with the tag `lockstock`. Neither network
-# nor root is needed: redis-server and the shared libraries are this machine's, which runs Debian 12. There is nothing else
-# in the image, no shell either. The same packages on the same machine make the same image.
+# Makes an OCI image of the packages in the directory DEBS: OUT, an image layout with the tag `lockstock`. Needs neither
+# network nor root: it copies redis-server and the shared libraries of this machine, which runs Debian 12. The image contains
+# nothing else, not even a shell. The same packages on the same machine make the same image.
 #
 #   skopeo copy oci:OUT:lockstock docker-daemon:lockstock:latest      or podman load, or a registry
 #
 # Needs umoci and redis-server.
 set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+. "$root/packaging/install.sh"
 [ $# -eq 2 ] || { echo "usage: ${0##*/} DEBS OUT" >&2; exit 2; }
 debs=$1 out=$2
-user=7700 # of the image; who owns its volume
+user=7700 # of the image; it owns the volume
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 image="$work/root"
-
-die() {
-  printf '%s: %s\n' "${0##*/}" "$*" >&2
-  exit 1
-}
 
 # ---- files -------------------------------------------------------------------------------
 
@@ -38,13 +35,13 @@ for package in lockstock-server lockstock-tools 'liblockstock[0-9]*'; do
 done
 epoch=${SOURCE_DATE_EPOCH:-$(date -d "$(zcat "$image/usr/share/doc/lockstock-server/changelog.Debian.gz" |
   sed -n '/^ -- /{s/.*>  //p;q}')" +%s)}
-# What is for machines with an init, and pages to read.
+# Files for machines with an init, and documentation, are left out.
 rm -rf "$image/etc/lockstock" "$image/usr/lib/systemd" "$image/usr/lib/sysusers.d" "$image/usr/lib/tmpfiles.d" \
   "$image/usr/bin/lockstock-bench"
 find "$image/usr/share" -type f ! -name copyright -delete
 find "$image/usr/share" -depth -type d -empty -delete
 
-# Whose each file of this machine is, and under which licence, stays known; scanners read status.d.
+# Keeps the package and the licence of each file of this machine; scanners read status.d.
 take() { # a file of this machine
   local real package
   # Debian's own lists know files below /lib by that name.
@@ -67,7 +64,7 @@ while read -r library; do
   take "$library"
 done < <(needs "$image/usr/bin/lockstockd" "$image/usr/bin/lockstock" "$image/usr/bin/redis-server")
 
-# Whom this machine trusts, for rediss:// without --store-ca.
+# The certificates that this machine trusts, for rediss:// without --store-ca.
 if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
   install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$image/usr/lib/ssl/cert.pem"
   install -D -m 644 /usr/share/doc/ca-certificates/copyright "$image/usr/share/doc/ca-certificates/copyright"

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # packaging/oci/test.sh
 #
-# Makes the image of the packages, twice, and unpacks it; runs what it says in its root file system, sells, restarts, and
-# looks at the stock. Then the compose files, against the image. Needs root, and the packages under [packages] in
+# Makes the image of the packages twice and unpacks it. Runs its command in its root file system, sells, restarts, and checks
+# the stock. Then checks the compose files against the image. Needs root, and the packages under [packages] in
 # packaging/apt.txt; no network.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 . "$root/packaging/install.sh"
-[ "$(id -u)" -eq 0 ] || die "needs root: it runs what it unpacks as the image's user"
+need_root "it runs the unpacked image as the image's user"
 cd "$root"
 work=$(mktemp -d)
 server=
 first=
 
 end_server() {
-  # The kernel no longer ends the first process with its parent, since it has changed its user. With it all others end.
+  # The first process changed its user, so the kernel does not end it with its parent. The others end with it.
   [ -z "$first" ] || kill -KILL "$first" 2>/dev/null || true
   [ -z "$server" ] || wait "$server" 2>/dev/null || true
   first=
@@ -29,20 +29,19 @@ clean_up() {
 }
 trap clean_up EXIT
 
-{ cmake --preset debian && cmake --build --preset debian && (cd build/debian && cpack -B "$work/debs"); } >"$work/log" 2>&1 ||
-  { tail -n 20 "$work/log" >&2; die "the packages are not built"; }
+logged "$work/log" "the packages are not built" build_debs . "$work/debs"
 for n in 1 2; do
-  packaging/oci/build.sh "$work/debs" "$work/image$n" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "no image"; }
+  logged "$work/log" "no image" packaging/oci/build.sh "$work/debs" "$work/image$n"
 done
 cmp "$work/image1/index.json" "$work/image2/index.json" || die "the same packages make two images"
-umoci unpack --image "$work/image1:lockstock" "$work/bundle" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "umoci cannot unpack it"; }
+logged "$work/log" "umoci cannot unpack it" umoci unpack --image "$work/image1:lockstock" "$work/bundle"
 config="$work/bundle/config.json"
 of() { jq -r "$1" "$config"; }
 [ "$(of .process.user.uid)" -gt 0 ] || die "its user is root"
 [ ! -e "$work/bundle/rootfs/usr/bin/sh" ] || die "it has a shell"
 
-# As a runtime would: its command, environment, user and directory, with files and processes of its own; the machine's
-# network is not seen.
+# Runs it as a container runtime would: its command, environment, user, directory, files and processes, without the machine's
+# network.
 mapfile -t environment < <(of '.process.env[]')
 mapfile -t arguments < <(of '.process.args[]')
 cat >"$work/begin.sh" <<'EOF'
@@ -53,7 +52,7 @@ exec chroot --userspec="$user" "$files" "$@"
 EOF
 start() {
   : >"$work/server.log"
-  # chroot changes to /: the store's place is absolute.
+  # chroot changes to /: the path of the store is absolute.
   env -i "${environment[@]}" "PATH=/usr/bin:/usr/sbin:/bin:/sbin" LOCKSTOCK_LISTEN=tcp://0.0.0.0:7700,http://0.0.0.0:7702 LOCKSTOCK_INSECURE=true \
     unshare --mount --pid --net --fork --kill-child sh "$work/begin.sh" "$work/bundle/rootfs" \
     "$(of '"\(.process.user.uid):\(.process.user.gid)"')" "$(of .process.cwd)" "${arguments[@]}" >"$work/server.log" 2>&1 &
@@ -82,7 +81,7 @@ for n in $(seq 10); do
 done
 [ "$(available)" = 70 ] || die "$(available) left, not 70"
 kill -TERM "$first"
-wait "$server" || die "it does not stop in order"
+wait "$server" || die "it does not stop cleanly"
 first=
 start
 inside stock deduct order-10 --line tea=3 >"$work/log"
@@ -93,7 +92,7 @@ start
 end_server
 echo "the image sells, and restarts with 70 of 100 left"
 
-# Compose files: images, ports, volumes, programs and settings are those of the image.
+# The images, ports, volumes, programs and settings of the compose files are those of the image.
 /usr/bin/python3 - "$config" "$work/image1" "$work/bundle/rootfs" packaging/oci/compose*.yaml <<'EOF'
 import json, os, subprocess, sys
 import yaml
@@ -132,5 +131,5 @@ for path in sys.argv[4:]:
         for url in environment["LOCKSTOCK_LISTEN"].split(","):
             assert url.rsplit(":", 1)[1] + "/tcp" in image["ExposedPorts"], (path, name, url)
 assert seen == 3, seen
-print("the compose files are of this image")
+print("the compose files fit this image")
 EOF

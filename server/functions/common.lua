@@ -245,21 +245,36 @@ end
 --                             that touched s
 -- Two functions may be nil; else they are asked first, and reply and write the same with less work:
 --   alone(base, nil, argument...)  when no other sub-call has the base; nil: another case, and nothing was written
---   many(base, words, replies, ran)  when an FCALL for one base has several sub-calls: runs the first ran.calls of them,
---                             which may be none
+--   many(base, words, starts, replies)  when several sub-calls have the base; the arguments of the k-th are after
+--                             words[starts[k]]. Replies to the first ones, or to none, before it writes
 local function define_pass(name, flags, handler, shared, alone, many)
-  -- -> how many sub-calls ran, and where the next one begins
-  local function run_many(base, words, replies)
-    local ran = {calls = 0}
-    dirty = false
-    local ok, e = pcall(many, base, words, replies, ran)
-    if not ok and not dirty then return 0, 1 end -- the handler meets the same error
-    local n, i = ran.calls, 1
-    for k = 1, n do
-      if not ok then replies[k] = reply_of_error(e) end
-      i = i + words[i] + 1
+  -- Where each sub-call begins in the words.
+  local function starts_of(words)
+    local starts, n, i, text, size = {}, 0, 1, nil, nil
+    while i <= #words do
+      if words[i] ~= text then text, size = words[i], words[i] + 1 end -- mostly all have as many arguments
+      n = n + 1
+      starts[n], i = i, i + size
     end
-    return n, i
+    return starts
+  end
+
+  -- Asks `many` for the sub-calls from n on that have this base.
+  local function run_many(base, n, bases, words, starts, replies)
+    local places, its_starts, its_replies = nil, starts, replies
+    if bases[2] then
+      places, its_starts, its_replies = {}, {}, {}
+      for k = n, #starts do
+        if bases[k] == base then places[#places + 1], its_starts[#places + 1] = k, starts[k] end
+      end
+    end
+    dirty = false
+    local ok, e = pcall(many, base, words, its_starts, its_replies)
+    for k = 1, #its_starts do
+      -- After an error without a write the handler runs, and meets it again.
+      if not ok and its_replies[k] then its_replies[k] = dirty and reply_of_error(e) or nil end
+      if places then replies[places[k]] = its_replies[k] end
+    end
   end
 
   register(name, flags, function(bases, words)
@@ -271,27 +286,29 @@ local function define_pass(name, flags, handler, shared, alone, many)
       reply = call_on(s, handler, 1, words, 2, last)
       return s.touched and close_on(s, shared) or reply
     end
-    local replies, states, final, n, i = {}, {}, {}, 0, 1
-    if many and not bases[2] then n, i = run_many(bases[1], words, replies) end
+    local replies, states, final, starts, n, i = {}, {}, {}, nil, 0, 1
     for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]
       local base = bases[n] or bases[1]
       local s, is_last = states[base], n == final[base] and bases[2]
-      local reply = is_last and alone and not s and call(alone, base, nil, words, i + 1, last)
-      if reply then
-        replies[n], i = reply, last + 1
-      else
+      if is_last and alone and not s and not replies[n] then
+        replies[n] = call(alone, base, nil, words, i + 1, last) or nil
+      elseif many and not is_last and not s and not replies[n] and (n == 1 or bases[2]) then
+        starts = starts or starts_of(words)
+        run_many(base, n, bases, words, starts, replies)
+      end
+      if not replies[n] then
         s = s or shared.open(base)
         replies[n] = call_on(s, handler, n, words, i + 1, last)
-        i = last + 1
-        if i > n_words or is_last then
+        if last == n_words or is_last then
           local wrong = s.touched and close_on(s, shared)
           for k in pairs(wrong and s.touched or {}) do replies[k] = wrong end
         else
           states[base] = s
         end
       end
+      i = last + 1
     end
     return replies
   end)

@@ -72,9 +72,18 @@ local function known_order(s, way, id, order, buyer, lines)
   fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
 end
 
--- A new order of n lines with its first line.
-local function pack_made(way, n, keep_ms, buyer, sku, units, left, era)
-  return struct.pack(ORDER_FORMATS[1], ORDER_MARK, n, way.how, way.state, keep_ms, buyer, sku, units, 0, left, era)
+-- A new order of n lines with its first line. Its head is mostly that of the order before.
+local pack_made
+do
+  local head, of_way, of_n, of_ms
+
+  function pack_made(way, n, keep_ms, buyer, sku, units, left, era)
+    if way ~= of_way or n ~= of_n or keep_ms ~= of_ms then
+      of_way, of_n, of_ms = way, n, keep_ms
+      head = struct.pack('<BBBBd', ORDER_MARK, n, way.how, way.state, keep_ms)
+    end
+    return head .. buyer .. '\0' .. sku .. '\0' .. struct.pack('<dddd', units, 0, left, era)
+  end
 end
 
 -- The most frequent call: it contains what `move` and `pack_order` do.
@@ -139,29 +148,26 @@ do
     return item or nil
   end
 
-  -- Runs the calls with which an FCALL for one group begins. Of two orders with the same sku and quantity only the buyer
-  -- and what is left differ in pack_made's text, so the rest of it is kept.
-  function sell_many(base, words, replies, ran)
+  -- Runs the first ones of the calls.
+  function sell_many(base, words, starts, replies)
     local items, keys, is_there, n = {}, {}, {}, 0
-    if words[1] ~= '4' or not plain_item(base, items, words[4]) then return end
-    for i = 1, math.min(#words, 5 * PACKED_MAX), 5 do
-      local id = words[i + 1]
-      if words[i] ~= '4' or is_there[id] then break end
-      n = n + 1
-      is_there[id], keys[n] = true, base .. 'stock:o:' .. id
+    if words[starts[1]] ~= '4' or not plain_item(base, items, words[starts[1] + 3]) then return end
+    for k = 1, math.min(#starts, PACKED_MAX) do
+      local id = words[starts[k] + 1]
+      if words[starts[k]] ~= '4' or is_there[id] then break end
+      is_there[id], keys[k], n = true, base .. 'stock:o:' .. id, k
     end
     if redis.call('EXISTS', unpack(keys)) > 0 then return end
 
-    local entries, texts, keep, sold, at, pack, run = {}, {}, {}, 0, 1, struct.pack, redis.call
-    local item, sku, quantity, units, keep_ms, head, middle, tail, entry
+    local entries, texts, keep, sold, run = {}, {}, {}, 0, redis.call
+    local item, sku, quantity, units, keep_ms, entry
     for k = 1, n do
-      if words[at + 3] ~= sku or words[at + 4] ~= quantity then
-        sku, quantity = words[at + 3], words[at + 4]
+      local i = starts[k]
+      if words[i + 3] ~= sku or words[i + 4] ~= quantity then
+        sku, quantity = words[i + 3], words[i + 4]
         item = plain_item(base, items, sku)
         if not item then break end
         units, keep_ms, entry = quantity + 0, ms_text(item[RETAIN]), 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0'
-        local text = pack_made(DEDUCT, 1, item[RETAIN], '', sku, units, 0, item[ERA])
-        head, middle, tail = string.sub(text, 1, 12), string.sub(text, 13, -17), string.sub(text, -8)
       end
       local left = item[AVAILABLE] - units
       if left < 0 then
@@ -169,10 +175,10 @@ do
       else
         item[AVAILABLE], item[SOLD], item[VERSION], item[CHANGED] = left, item[SOLD] + units, item[VERSION] + 1, true
         sold = sold + 1
-        entries[sold], keys[sold], keep[sold] = entry .. words[at + 1] .. '\0', keys[k], keep_ms
-        texts[sold], replies[k] = head .. words[at + 2] .. middle .. pack('<d', left) .. tail, left
+        entries[sold], keys[sold], keep[sold] = entry .. words[i + 1] .. '\0', keys[k], keep_ms
+        texts[sold] = pack_made(DEDUCT, 1, item[RETAIN], words[i + 2], sku, units, left, item[ERA])
+        replies[k] = left
       end
-      ran.calls, at = k, at + 5
     end
     if sold == 0 then return end
     write_entries(base, sold, table.concat(entries, '\0'))
@@ -185,20 +191,26 @@ end
 
 -- Runs a call that has its group alone.
 local function sell(base, _, id, buyer, sku, quantity, another)
-  local order_at, item_at = base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
-  if another or redis.call('GET', order_at) then return nil end
-  local item = redis.call('GET', item_at)
+  if another then return nil end
+  local run, order_at, item_at = redis.call, base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
+  local item = run('GET', item_at)
   if not item or #item ~= ITEM_BYTES then return nil end
   local mark, available, sold, version, limit, opens, closes, keep_ms, era, reserved, born = struct.unpack(ITEM_FORMAT, item)
   if mark ~= ITEM_MARK or limit ~= 0 or reserved ~= 0 or opens + closes ~= 0 then return nil end
   local units = quantity + 0
   local left = available - units
-  if left < 0 then return {'SOLD_OUT', 1, 0, available} end
-  if redis.call('EXISTS', base .. 'stock:r') == 1 then return nil end
-  write('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
-  write('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + units, version + 1, limit, opens, closes, keep_ms, era,
+  if left < 0 then return run('EXISTS', order_at) == 0 and {'SOLD_OUT', 1, 0, available} or nil end
+  if run('EXISTS', base .. 'stock:r') == 1 then return nil end
+  local order = pack_made(DEDUCT, 1, keep_ms, buyer, sku, units, left, era)
+  if run('SET', order_at, order, 'NX', 'GET', 'PX', ms_text(keep_ms)) then return nil end -- a repeat
+  local entry = redis.pcall('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
+  if type(entry) == 'table' then -- foreign data
+    run('DEL', order_at)
+    error(entry)
+  end
+  dirty = true
+  run('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + units, version + 1, limit, opens, closes, keep_ms, era,
     reserved, born))
-  write('SET', order_at, pack_made(DEDUCT, 1, keep_ms, buyer, sku, units, left, era), 'PX', ms_text(keep_ms))
   return left
 end
 

@@ -89,7 +89,7 @@ class Guard(Case):
                                "head -c 300000 /dev/zero | tr '\\000' x"], env=self.env, capture_output=True, timeout=LIMIT_S,
                               check=True)
         self.assertEqual(len(done.stdout), 300000)
-        self.assertIn(b"only the first", done.stderr)
+        self.assertIn(b"only its first", done.stderr)
         out, err = self.run_cli("guard", "run", *ONCE, "--", "true", code=None)
         self.assertEqual((self.code, len(out)), (OK, 256 * 1024))
         self.assertIn("the output is cut", err)
@@ -192,7 +192,7 @@ class Guard(Case):
         os.kill(keeper, signal.SIGSTOP)
         code, _, err = self.wait_for(process)
         self.assertEqual(code, LOST)
-        self.assertIn(b"the entry is lost: it is not known to be renewed", err)
+        self.assertIn(b"the entry is lost: no renewal was confirmed in time", err)
         self.assertTrue(gone(keeper) and gone(program))
         wait_until(lambda: self.run_cli("guard", "run", *ONCE, "--", "true", code=None) and self.code == OK)
 

@@ -253,7 +253,7 @@ class WordsAndFlags(Case):
         self.assertEqual(self.json("stock", "get", "phone")["item"]["available"], "2")
 
     def test_what_nobody_holds_is_not_taken_away(self):
-        self.assertEqual(self.err("lock", "force-release", "nosuch", code=REFUSED), "lockstock: nobody holds it\n")
+        self.assertEqual(self.err("lock", "force-release", "nosuch", code=REFUSED), "lockstock: the lock is not held\n")
 
     def test_a_misspelt_variable(self):
         self.assertIn("LOCKSTOCK_SERVR: no such setting, did you mean LOCKSTOCK_SERVER?",

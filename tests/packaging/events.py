@@ -19,10 +19,13 @@ assert len(reasons) > 10, reasons
 told = {(event, "warn" if warns == "true" else "debug") for event, warns in reasons}
 
 page = (source / "docs/operations.md").read_text()
-rows = re.findall(r"^\| `([a-z-]+)` \| (error|warn|info|debug) \| (.+) \|$", page, re.M)
+rows = []  # of the lists under "error:", "warn:" and so on: one or more events, a colon, the meaning
+for level, items in re.findall(r"^(error|warn|info|debug):\n\n((?:[- ] .+\n)+)", page, re.M):
+    for events, meaning in re.findall(r"^- ((?:`[a-z-]+`(?:, )?)+): (.+)$", items, re.M):
+        rows += [(event, level, meaning) for event in re.findall("`([a-z-]+)`", events)]
 named = [(event, level) for event, level, _ in rows]
-assert len({event for event, _ in named}) == len(named), "an event has two rows"
-# Those of connections stand with the level of most of them; another one is in their text.
+assert len({event for event, _ in named}) == len(named), "an event is listed twice"
+# Events of connections are listed with their usual level; another level is in their text.
 for event, level in sorted(told):
     if (event, level) not in named:
         text = [t for e, _, t in rows if e == event]

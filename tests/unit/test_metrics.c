@@ -136,14 +136,13 @@ static const char heading[] = "updates it -->\n";
 
 static char *rows(void)
 {
-    static const char *const types[] = {"counter", "gauge", "histogram"};
     static char text[1 << 15];
-    size_t len = (size_t)sprintf(text, "| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    size_t len = (size_t)sprintf(text, "| metric | labels | meaning |\n|---|---|---|\n");
 
     for (int i = 0; i < METRICS_FAMILIES; i++) {
         const metrics_family *f = &metrics_families[i];
-        len += (size_t)sprintf(text + len, "| `%s%s` | %s | %s | %s |\n", f->name,
-                               f->type == METRICS_COUNTER ? "_total" : "", types[f->type], f->labels, f->help);
+        len += (size_t)sprintf(text + len, "| `%s%s` | %s | %s |\n", f->name,
+                               f->type == METRICS_COUNTER ? "_total" : "", f->labels, f->help);
     }
     return text;
 }

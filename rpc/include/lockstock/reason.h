@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* X(name, number, word, help). docs/contract.md has the same table; tests/unit/test_contract.c compares them. */
+/* X(name, number, word, help). docs/contract.md has the same list; tests/unit/test_contract.c compares them. */
 #define LKS_REASONS(X)                                                                                                 \
     X(INVALID_FIELD, 1, "invalid_field", "A field is missing, malformed, out of range or contradicts another")         \
     X(NOT_SUPPORTED, 2, "not_supported", "The server has no such method, frame version or encoding")                   \

@@ -9,6 +9,10 @@ local tries = {
   list = function() return Stock.ListItems{group = "g"} end,
   adjust = function() return adjust "a 1 adj" end,
   deduct = function() return deduct "o bob b:1 a:1" end,
+  usual = function() return deduct "o bob c:1" end,
+  two = function()
+    return Stock.Deduct.together{deduct_request("o", "bob", "c:1"), deduct_request("p", "bob", "c:1")}[1]
+  end,
   order = function() return order "o" end,
   read = function() return ledger() end,
   trim = function() return trim "9007199254740991-0" end,
@@ -32,8 +36,12 @@ local rows = {
   {"SETRANGE ? 0 x", key "i:a", "deduct adjust"},
   {"SET ? x", key "b:a", "put deduct delete"},
   {"HSET ? bob many", key "b:a", "deduct"},
-  {"LPUSH ? x", key "o:o", "deduct order"},
-  {"SET ? x", key "o:o", "deduct order"},
+  {"LPUSH ? x", key "i:c", "usual two"},
+  {"SET ? x", key "i:c", "usual two"},
+  {"SETRANGE ? 0 x", key "i:c", "usual two"},
+  {"SET ? x", key "r", "usual two"},
+  {"LPUSH ? x", key "o:o", "deduct usual order"},
+  {"SET ? x", key "o:o", "deduct usual order"},
   {"SET ? \x02", key "o:o", "deduct"},
   {"SET ? \x02\x01xxxxxxxxxxxxxxxx", key "o:o", "deduct"},
   {"SET ? \x02\xff", key "o:o", "deduct"},
@@ -45,7 +53,7 @@ local rows = {
   {"SET ? x", key "a:adj", "adjust"},
   {"SET ? \xc1", key "a:adj", "adjust"},
   {"SET ? x", key "skus", "put_new list trim delete"},
-  {"SET ? x", key "ledger", "put put_new adjust deduct read trim delete reserve confirm cancel take_back"},
+  {"SET ? x", key "ledger", "put put_new adjust deduct usual two read trim delete reserve confirm cancel take_back"},
   {"LPUSH ? x", key "v", "put_new"},
   {"SET ? x", key "v", "put_new delete"},
   {"SET ? x", key "i:b", "reserve confirm cancel take_back"},
@@ -67,7 +75,7 @@ local rows = {
 -- promise S32: foreign data: FAILED_PRECONDITION, no change
 function case.foreign_data_changes_nothing()
   refuses_foreign(rows, tries, function()
-    put("a 10", {per_buyer_limit = 5}); put("b 10", {per_buyer_limit = 5})
+    put("a 10", {per_buyer_limit = 5}); put("b 10", {per_buyer_limit = 5}); put "c 10"
     reserve "held bob 600000 b:1"; deduct "sold bob b:1 a:1"
   end)
 end
@@ -106,7 +114,7 @@ function case.an_error_after_a_write_is_maybe()
   put "a 10"; put "b 10"
   harness.alter("write('SET', key, texts[key], 'PX'", "write('NOSUCH', key, texts[key], 'PX'")
   deduct "o - a:1 b:1" "INTERNAL MAYBE..."
-  harness.alter("write('SET', order_at", "write('NOSUCH', order_at"); deduct "o - a:1" "INTERNAL MAYBE..."
+  harness.alter("run('SET', item_at", "run('NOSUCH', item_at"); deduct "o - a:1" "INTERNAL MAYBE..."
 end
 
 -- Expired holds are given back completely; after an error in the middle the result is unknown.
@@ -119,7 +127,7 @@ function case.an_error_before_a_write_is_no()
   put "a 10"; put "b 10"; remember()
   harness.alter("redis.call('GET', s.base .. 'stock:i:'", "redis.call('NOSUCH', s.base .. 'stock:i:'")
   deduct "o - a:1 b:1" "INTERNAL NO..."; unchanged()
-  harness.alter("redis.call('GET', item_at)", "redis.call('NOSUCH', item_at)"); deduct "o - a:1" "INTERNAL NO..."; unchanged()
+  harness.alter("run('GET', item_at)", "run('NOSUCH', item_at)"); deduct "o - a:1" "INTERNAL NO..."; unchanged()
 end
 
 -- A reply of an unexpected shape neither crashes nor succeeds.
