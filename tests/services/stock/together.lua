@@ -119,7 +119,8 @@ function case.a_batch_does_what_its_calls_do_one_by_one()
   end)
 end
 
--- promise S57: so do those of which most are usual: new orders of one line in one group, which may run without a state
+-- promise S57
+-- Most are usual: new orders of one line in one group, which may run without a state.
 function case.a_batch_of_usual_orders_does_what_its_calls_do_one_by_one()
   local made = 0
   local function order()
