@@ -1,5 +1,4 @@
 -- What an error says besides its code, from a server through the client: the reason, and the field that is wrong.
--- tests/e2e/grpc_python.py has the same calls over gRPC.
 require "stock"
 
 function setup() server() end

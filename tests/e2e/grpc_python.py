@@ -174,17 +174,6 @@ class Calls(unittest.TestCase):
         call.result()
         return dict(call.trailing_metadata())
 
-    def test_a_lock_from_hand_to_hand(self):
-        first = self.lock.Acquire(acquire("door", "one"), timeout=LIMIT_S)
-        self.assertEqual(first.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
-        self.assertEqual(self.lock.Acquire(acquire("door", "two"), timeout=LIMIT_S).outcome,
-                         lock_pb2.ACQUIRE_OUTCOME_BUSY)
-        waiting = self.lock.Acquire.future(acquire("door", "two", wait_ms=50000), timeout=LIMIT_S)
-        self.lock.Release(lock_pb2.ReleaseRequest(names=["door"], token=token_of("one")), timeout=LIMIT_S)
-        second = waiting.result()
-        self.assertEqual(second.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
-        self.assertGreater(second.fences[0].fence, first.fences[0].fence)
-
     def details(self, error):
         """What grpc-status-details-bin says: the reason, and the field with its description."""
         status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
@@ -197,10 +186,6 @@ class Calls(unittest.TestCase):
         field = [(one.field, one.description) for one in request.field_violations]
         return info.reason, field[0] if field else None
 
-    def reason(self, code, *call):
-        reason, field = self.details(self.fails(code, *call))
-        return reason, field[0] if field else ""
-
     def test_errors_have_details_and_say_what_was_done(self):
         error = self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.stock.PutItem, stock_pb2.PutItemRequest())
         self.assertEqual(dict(error.trailing_metadata())["lockstock-applied"], "NO")
@@ -209,26 +194,6 @@ class Calls(unittest.TestCase):
         self.assertEqual(error.details(), f"sku: {description}")
         missing = self.fails(grpc.StatusCode.NOT_FOUND, self.stock.GetItem, stock_pb2.GetItemRequest(sku="none"))
         self.assertEqual(dict(missing.trailing_metadata())["lockstock-applied"], "NO")
-
-    def test_reasons(self):
-        """The calls of errors.lua."""
-        item = {"group": "plum", "sku": "plum", "on_hand": 10}
-        order = {"group": "plum", "order_id": "plum-1"}
-        code, put, deduct = grpc.StatusCode, self.stock.PutItem, self.stock.Deduct
-        put(stock_pb2.PutItemRequest(**item), timeout=LIMIT_S)
-        deduct(stock_pb2.DeductRequest(lines=[stock_pb2.Line(sku="plum", quantity=1)], **order), timeout=LIMIT_S)
-        self.assertEqual(self.reason(code.ALREADY_EXISTS, deduct,
-                                     stock_pb2.DeductRequest(lines=[stock_pb2.Line(sku="plum", quantity=2)], **order)),
-                         ("id_reused", "order_id"))
-        self.assertEqual(self.reason(code.ABORTED, put, stock_pb2.PutItemRequest(expected_version=7, **item)),
-                         ("version_mismatch", "expected_version"))
-        self.assertEqual(self.reason(code.ALREADY_EXISTS, put, stock_pb2.PutItemRequest(must_be_new=True, **item)),
-                         ("already_exists", "sku"))
-        self.assertEqual(self.reason(code.NOT_FOUND, self.stock.GetItem, stock_pb2.GetItemRequest(sku="none")),
-                         ("not_found", "sku"))
-        self.assertEqual(self.reason(code.FAILED_PRECONDITION, self.stock.Adjust,
-                                     stock_pb2.AdjustRequest(group="plum", sku="plum", delta=-100, adjustment_id="plum-a")),
-                         ("wrong_state", "delta"))
 
     def test_health(self):
         ask = health_pb2.HealthCheckRequest

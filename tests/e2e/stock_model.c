@@ -26,7 +26,6 @@ static void apply(model_group *g, const model_order *order, const model_line *li
     item->sold += by.sold * quantity;
     if (item->limit > 0 && item->count == line->count)
         item->held[order->buyer] += by.held * quantity;
-    item->touched = true;
 }
 
 static void apply_all(model_group *g, const model_order *order, move by)
@@ -69,24 +68,10 @@ bool model_same_order(const model_order *a, const model_order *b)
     return a->how == b->how && a->buyer == b->buyer && a->n == b->n && matches == a->n;
 }
 
-bool model_needs_buyer(const model_group *g, const model_order *asked)
-{
-    for (int i = 0; i < asked->n; i++) {
-        const model_item *item = &g->items[asked->lines[i].sku];
-        if (item->exists && item->limit > 0 && asked->buyer == 0)
-            return true;
-    }
-    return false;
-}
-
 static lks_deduct_outcome outcome_of_line(const model_item *item, int buyer, int64_t quantity)
 {
     if (!item->exists)
         return LKS_DEDUCT_OUTCOME_UNKNOWN_SKU;
-    if (item->window == MODEL_NOT_OPEN)
-        return LKS_DEDUCT_OUTCOME_NOT_OPEN;
-    if (item->window == MODEL_CLOSED)
-        return LKS_DEDUCT_OUTCOME_CLOSED;
     if (item->limit > 0 && item->held[buyer] + quantity > item->limit)
         return LKS_DEDUCT_OUTCOME_BUYER_LIMIT;
     return item->available < quantity ? LKS_DEDUCT_OUTCOME_SOLD_OUT : LKS_DEDUCT_OUTCOME_DEDUCTED;
@@ -102,8 +87,7 @@ static void tell(char *told, int sku, int64_t available)
 
 lks_deduct_outcome model_refusal(const model_group *g, const model_order *asked, char *told)
 {
-    static const lks_deduct_outcome gravest_first[] = {LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_NOT_OPEN,
-                                                       LKS_DEDUCT_OUTCOME_CLOSED, LKS_DEDUCT_OUTCOME_BUYER_LIMIT,
+    static const lks_deduct_outcome gravest_first[] = {LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_BUYER_LIMIT,
                                                        LKS_DEDUCT_OUTCOME_SOLD_OUT};
 
     told[0] = '\0';
@@ -135,7 +119,6 @@ lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, c
         tell(told, line->sku, line->left);
     }
     asked.state = asked.how == MODEL_DEDUCT ? LKS_ORDER_STATE_CONFIRMED : LKS_ORDER_STATE_RESERVED;
-    asked.in_ledger = false;
     g->orders[id] = asked;
     return LKS_DEDUCT_OUTCOME_DEDUCTED;
 }
@@ -255,54 +238,4 @@ lks_return_outcome model_take_back(model_group *g, int id, const model_line *lin
         order->state = LKS_ORDER_STATE_RETURNED;
     model_order_text(order, order->state, told);
     return LKS_RETURN_OUTCOME_RETURNED;
-}
-
-lks_extend_hold_outcome model_extend(model_group *g, int id, int64_t end_ms)
-{
-    static const lks_extend_hold_outcome by_state[] = {
-        [LKS_ORDER_STATE_RESERVED] = LKS_EXTEND_HOLD_OUTCOME_EXTENDED,
-        [LKS_ORDER_STATE_CONFIRMED] = LKS_EXTEND_HOLD_OUTCOME_CONFIRMED,
-        [LKS_ORDER_STATE_CANCELLED] = LKS_EXTEND_HOLD_OUTCOME_CANCELLED,
-        [LKS_ORDER_STATE_EXPIRED] = LKS_EXTEND_HOLD_OUTCOME_EXPIRED,
-        [LKS_ORDER_STATE_RETURNED] = LKS_EXTEND_HOLD_OUTCOME_CONFIRMED,
-    };
-    model_order *order = &g->orders[id];
-
-    if (order->how == MODEL_NONE)
-        return LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER;
-    if (order->state == LKS_ORDER_STATE_RESERVED)
-        order->end_ms = end_ms;
-    return by_state[order->state];
-}
-
-void model_expire(model_group *g, int64_t now_ms)
-{
-    for (int i = 0; i < MODEL_ORDERS; i++) {
-        model_order *order = &g->orders[i];
-        if (order->state == LKS_ORDER_STATE_RESERVED && order->end_ms <= now_ms) {
-            apply_all(g, order, GIVE_BACK);
-            order->state = LKS_ORDER_STATE_EXPIRED;
-        }
-    }
-}
-
-int64_t model_next_end(const model_group *g)
-{
-    int64_t next = -1;
-
-    for (int i = 0; i < MODEL_ORDERS; i++) {
-        const model_order *order = &g->orders[i];
-        if (order->state == LKS_ORDER_STATE_RESERVED && (next < 0 || order->end_ms < next))
-            next = order->end_ms;
-    }
-    return next;
-}
-
-void model_forget(model_group *g)
-{
-    for (int i = 0; i < MODEL_ORDERS; i++)
-        if (g->orders[i].state != LKS_ORDER_STATE_RESERVED)
-            g->orders[i] = (model_order){.how = MODEL_NONE};
-    memset(g->adjustments, 0, sizeof g->adjustments);
-    memset(g->returns, 0, sizeof g->returns);
 }

@@ -9,7 +9,7 @@
 
 #include "lockstock/v1/stock.lks.h"
 
-enum { MODEL_SKUS = 3, MODEL_BUYERS = 3, MODEL_ADJUSTMENTS = 20, MODEL_RETURNS = 30 };
+enum { MODEL_SKUS = 3, MODEL_BUYERS = 3 };
 #ifndef MODEL_ORDERS /* a test may need more */
 #define MODEL_ORDERS 40
 #endif
@@ -18,13 +18,10 @@ enum { MODEL_TEXT_BYTES = 512 };
 extern const char *const model_skus[MODEL_SKUS];
 extern const char *const model_buyers[MODEL_BUYERS]; /* the first is nobody, "" */
 
-typedef enum model_window { MODEL_OPEN, MODEL_NOT_OPEN, MODEL_CLOSED } model_window;
-
 typedef struct model_item {
-    bool exists, touched; /* touched: its version is another one */
-    int64_t available, reserved, sold, limit, held[MODEL_BUYERS], version;
+    bool exists;
+    int64_t available, reserved, sold, limit, held[MODEL_BUYERS];
     int life, count; /* which item of the sku it is; which of its buyers' counts */
-    model_window window;
 } model_item;
 
 typedef struct model_line {
@@ -39,29 +36,12 @@ typedef struct model_order {
     model_how how;
     lks_order_state state;
     int buyer, n;
-    int64_t end_ms;
-    bool in_ledger; /* the end of its hold is */
     model_line lines[MODEL_SKUS];
 } model_order;
-
-typedef struct model_adjustment {
-    bool exists;
-    int sku;
-    int64_t delta, available, reserved, sold;
-} model_adjustment;
-
-typedef struct model_return {
-    bool exists;
-    int order, n;
-    model_line lines[MODEL_SKUS];
-    char answer[MODEL_TEXT_BYTES];
-} model_return;
 
 typedef struct model_group {
     model_item items[MODEL_SKUS];
     model_order orders[MODEL_ORDERS];
-    model_adjustment adjustments[MODEL_ADJUSTMENTS];
-    model_return returns[MODEL_RETURNS];
     int lives;
 } model_group;
 
@@ -70,9 +50,6 @@ void model_order_text(const model_order *order, lks_order_state state, char *tex
 
 /* Whether both are orders for the same of the same buyer. */
 bool model_same_order(const model_order *a, const model_order *b);
-
-/* Whether an item of a new order wants to know the buyer. */
-bool model_needs_buyer(const model_group *g, const model_order *asked);
 
 /* What stands in the way of a new order, and the lines told, "sku:available ..."; DEDUCTED: nothing. */
 lks_deduct_outcome model_refusal(const model_group *g, const model_order *asked, char *told);
@@ -90,17 +67,5 @@ lks_cancel_outcome model_cancel(model_group *g, int id, char *told, bool *replay
 
 /* n 0: all that is left. */
 lks_return_outcome model_take_back(model_group *g, int id, const model_line *lines, int n, char *told);
-
-/* The state an order is in, CONFIRMED for one that was returned: what ExtendHold says of it. */
-lks_extend_hold_outcome model_extend(model_group *g, int id, int64_t end_ms);
-
-/* Ends the holds that are over at now_ms. */
-void model_expire(model_group *g, int64_t now_ms);
-
-/* The next hold to end; -1 = none. */
-int64_t model_next_end(const model_group *g);
-
-/* Forgets all that has an end: orders but those that hold, adjustments, returns. */
-void model_forget(model_group *g);
 
 #endif

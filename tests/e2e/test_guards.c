@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "e2e/guards_scene.h"
+#include "support/http_ask.h"
 #include "test.h"
 
 /* ---- locks ------------------------------------------------------------------------------------- */
@@ -327,6 +328,35 @@ TEST(a_refusal_is_told_by_a_code)
     let_end(s);
     assert_int_equal(n_effects(o1), 1);
     assert_int_equal(n_effects(o2), 0);
+}
+
+static void expect_counted(uint16_t http, const char *method, const char *outcome, int n)
+{
+    char page[65536], wanted[160];
+
+    http_ask(http, HTTP_GET("/metrics"), page, sizeof page);
+    snprintf(wanted, sizeof wanted, "\nlockstock_guarded_calls_total{%s,grpc_method=\"%s\",outcome=\"%s\"} %d\n",
+             "grpc_service=\"lockstock.test.GuardedShop\"", method, outcome, n);
+    if (!strstr(page, wanted))
+        fail_msg("without %s: %s", wanted, page);
+}
+
+TEST(metrics_count_what_guards_let_run_answered_and_refused)
+{
+    buy_request request = order(o1, x_alone, 1);
+    uint16_t http;
+
+    assert_int_equal(lks_host_listen(host, "http://127.0.0.1:0", &http, NULL), LKS_OK);
+    expect_bought(&guarded_buy, &request);
+    expect_bought(&guarded_buy, &request);
+    for (int i = 0; i < 3; i++)
+        expect_bought(&guarded_limit, &request);
+    expect_refused(&guarded_limit, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
+    expect_counted(http, "Buy", "ran", 1);
+    expect_counted(http, "Buy", "answered", 1);
+    expect_counted(http, "Buy", "refused", 0);
+    expect_counted(http, "Limit", "ran", 3);
+    expect_counted(http, "Limit", "refused", 1);
 }
 
 /* promise GD21 */

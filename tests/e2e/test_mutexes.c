@@ -1,4 +1,4 @@
-/* Mutexes, read-write locks and semaphores on a real lockstockd. */
+/* Mutexes on a real lockstockd. tests/unit/test_mutex.c has read-write locks and semaphores. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -77,42 +77,30 @@ static void unlock_and_free(lks_mutex *mutex, lks_code code)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* What another thread gets when it tries `lock`, and gives back if it gets it. */
 struct attempt {
     lks_mutex *mutex;
-    lks_rwlock *reads, *writes;
     uint32_t timeout_ms;
     lks_lock_result result;
-    lks_error error;
-    uint64_t fence;
-    lks_code unlocked;
 };
 
-static void *make_attempt(void *arg)
+static void *lock_and_unlock(void *arg)
 {
     struct attempt *attempt = arg;
 
-    if (attempt->mutex) {
-        attempt->result = lks_mutex_lock(attempt->mutex, attempt->timeout_ms, &attempt->error);
-        attempt->fence = lks_mutex_fence(attempt->mutex);
-        attempt->unlocked = lks_mutex_unlock(attempt->mutex, NULL);
-    } else if (attempt->reads) {
-        attempt->result = lks_rwlock_read(attempt->reads, attempt->timeout_ms, &attempt->error);
-        lks_rwlock_unlock(attempt->reads, NULL);
-    } else {
-        attempt->result = lks_rwlock_write(attempt->writes, attempt->timeout_ms, &attempt->error);
-        lks_rwlock_unlock(attempt->writes, NULL);
-    }
+    attempt->result = lks_mutex_lock(attempt->mutex, attempt->timeout_ms, NULL);
+    lks_mutex_unlock(attempt->mutex, NULL);
     return NULL;
 }
 
-static lks_lock_result attempt_elsewhere(struct attempt *attempt)
+/* What another thread gets, which unlocks at once. */
+static lks_lock_result attempt_elsewhere(lks_mutex *mutex, uint32_t timeout_ms)
 {
+    struct attempt attempt = {.mutex = mutex, .timeout_ms = timeout_ms};
     pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, make_attempt, attempt), 0);
+    assert_int_equal(pthread_create(&thread, NULL, lock_and_unlock, &attempt), 0);
     pthread_join(thread, NULL);
-    return attempt->result;
+    return attempt.result;
 }
 
 static lks_inspect_response *inspect(const char *name)
@@ -194,9 +182,8 @@ TEST(test_many_locks_are_held_over_several_leases)
     } while (held_ms < 3 * LEASE_MS);
     assert_false(atomic_load(&loss.told));
     for (size_t i = 0; i < LOCKS; i++) {
-        struct attempt attempt = {.mutex = mutexes[i]};
         if (i % 100 == 0)
-            assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
+            assert_int_equal(attempt_elsewhere(mutexes[i], 0), LKS_LOCK_BUSY);
         assert_false(lks_mutex_is_lost(mutexes[i]));
         unlock_and_free(mutexes[i], LKS_OK);
     }
@@ -209,7 +196,6 @@ TEST(test_a_frozen_server_loses_its_locks)
 {
     struct loss loss = {0};
     lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
-    struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
 
     process_signal(server_fixture_process(server), SIGSTOP);
     await_loss(&loss);
@@ -218,7 +204,7 @@ TEST(test_a_frozen_server_loses_its_locks)
     process_signal(server_fixture_process(server), SIGCONT);
     /* The Release goes out all the same, so that it is free at once. */
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_ABORTED);
-    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_ACQUIRED);
+    assert_int_equal(attempt_elsewhere(mutex, LONG_MS), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
@@ -278,51 +264,6 @@ TEST(test_a_lock_that_is_taken_away_after_a_restart)
     take_away(door);
     await_loss(&loss);
     unlock_and_free(mutex, LKS_ABORTED);
-}
-
-/* ---- read-write locks and semaphores ---------------------------------------------- */
-
-/* promise M4: no upgrade; a writer reads */
-TEST(test_readers_share_and_writers_do_not)
-{
-    lks_rwlock *rwlock = NULL;
-    struct attempt read = {0}, write = {0};
-
-    assert_int_equal(lks_rwlock_new(channel, "book", NULL, &rwlock, NULL), LKS_OK);
-    read.reads = write.writes = rwlock;
-    assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(attempt_elsewhere(&read), LKS_LOCK_ACQUIRED);
-    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_BUSY);
-    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(lks_rwlock_write(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(attempt_elsewhere(&read), LKS_LOCK_BUSY);
-    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_BUSY);
-    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_rwlock_free(rwlock), LKS_OK);
-}
-
-TEST(test_permits_are_counted)
-{
-    lks_semaphore *semaphore = NULL, *other = NULL;
-    lks_permit *pair = NULL, *third = NULL, *none = NULL;
-    lks_error error;
-
-    assert_int_equal(lks_semaphore_new(channel, "seats", 3, NULL, &semaphore, NULL), LKS_OK);
-    assert_int_equal(lks_semaphore_new(channel, "seats", 4, NULL, &other, NULL), LKS_OK);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &pair, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &none, NULL), LKS_LOCK_BUSY);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &third, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 100, &none, NULL), LKS_LOCK_TIMED_OUT);
-    assert_int_equal(lks_semaphore_acquire(other, 1, 0, &none, &error), LKS_LOCK_FAILED);
-    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
-    assert_null(none);
-    assert_int_equal(lks_permit_release(pair, NULL), LKS_OK);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &pair, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_permit_release(pair, NULL), LKS_OK);
-    assert_int_equal(lks_permit_release(third, NULL), LKS_OK);
-    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
-    assert_int_equal(lks_semaphore_free(other), LKS_OK);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -23,7 +23,7 @@ static lks_channel *channel;
 static int start(void **state)
 {
     (void)state;
-    set = redis_sentinel_start(REPLICAS, SENTINELS, NULL);
+    set = redis_sentinel_start(REPLICAS, SENTINELS);
     return set ? 0 : -1;
 }
 

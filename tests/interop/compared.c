@@ -46,7 +46,7 @@ static const char *values(lks_rpc_context *context, const char *key)
     return all;
 }
 
-/* As a handler without a callback does: it looks now and then. */
+/* A handler without a callback polls; the sleep between its looks is part of what is compared. */
 static void hold(lks_rpc_context *context)
 {
     say("began");

@@ -283,11 +283,6 @@ void h2_peer_ping(h2_peer *p)
     nghttp2_submit_ping(p->session, NGHTTP2_FLAG_NONE, NULL);
 }
 
-void h2_peer_settings(h2_peer *p)
-{
-    nghttp2_submit_settings(p->session, NGHTTP2_FLAG_NONE, NULL, 0);
-}
-
 void h2_peer_allow(h2_peer *p, size_t call, uint32_t bytes)
 {
     nghttp2_submit_window_update(p->session, NGHTTP2_FLAG_NONE, p->answers[call].id, (int32_t)bytes);

@@ -41,7 +41,6 @@ void h2_peer_more(h2_peer *p, size_t call, const void *body, size_t len, bool mo
 
 void h2_peer_reset(h2_peer *p, size_t call, uint32_t error);
 void h2_peer_ping(h2_peer *p);
-void h2_peer_settings(h2_peer *p);
 
 /* Lets a call's server send more: with h2_peer_open's window taken as it comes nothing
  * is given back by itself. */

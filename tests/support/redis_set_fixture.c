@@ -46,9 +46,11 @@ static const char *text_of(int number, char text[static 16])
     return text;
 }
 
-static redis_set *start(const char *kind, const char *const counts[4], const char *const more[])
+redis_set *redis_sentinel_start(int replicas, int sentinels)
 {
-    const char *args[ARGS_MAX] = {REDIS_SET_SH, kind, NULL, counts[0], counts[1], counts[2], counts[3]};
+    char a[16], b[16];
+    const char *args[ARGS_MAX] = {REDIS_SET_SH,  "sentinel",           NULL, "--replicas", text_of(replicas, a),
+                                  "--sentinels", text_of(sentinels, b)};
     redis_set *set = calloc(1, sizeof *set);
     char path[128], line[1024] = "";
 
@@ -57,8 +59,6 @@ static redis_set *start(const char *kind, const char *const counts[4], const cha
     snprintf(path, sizeof path, "%s/set", set->dir);
     set->files = strdup(path);
     args[2] = set->files;
-    for (size_t i = 0; more && more[i] && i + 8 < ARGS_MAX; i++)
-        args[i + 7] = more[i];
     set->script = process_spawn(args, NULL);
     if (set->script && process_wait_line(set->script, "url=", line, sizeof line, READY_TIMEOUT_MS)) {
         snprintf(set->url, sizeof set->url, "%s", line + strlen("url="));
@@ -71,31 +71,9 @@ failed:
     return NULL;
 }
 
-redis_set *redis_cluster_start(int primaries, int replicas_each, const char *const args[])
-{
-    char a[16], b[16];
-
-    return start("cluster",
-                 (const char *const[]){"--primaries", text_of(primaries, a), "--replicas", text_of(replicas_each, b)},
-                 args);
-}
-
-redis_set *redis_sentinel_start(int replicas, int sentinels, const char *const args[])
-{
-    char a[16], b[16];
-
-    return start("sentinel",
-                 (const char *const[]){"--replicas", text_of(replicas, a), "--sentinels", text_of(sentinels, b)}, args);
-}
-
 const char *redis_set_url(const redis_set *set)
 {
     return set->url;
-}
-
-const char *redis_set_dir(const redis_set *set)
-{
-    return set->files;
 }
 
 /* The i-th of the nodes whose role is that, all if it is NULL; or the one with that port. False: there is none. */
@@ -163,13 +141,6 @@ unsigned short redis_set_failover(redis_set *set, unsigned short port)
     return now;
 }
 
-bool redis_set_move_slots(redis_set *set, int first, int last, unsigned short port)
-{
-    char a[16], b[16], c[16];
-
-    return done(run(set, "move", (const char *const[]){text_of(first, a), text_of(last, b), text_of(port, c), NULL}));
-}
-
 bool redis_set_wait(redis_set *set)
 {
     return done(run(set, "wait", NULL));
@@ -188,22 +159,6 @@ char *redis_set_command(const redis_set *set, unsigned short port, const char *c
     }
     free(copy);
     return output;
-}
-
-bool redis_set_refuses(const char *const words[], int code, const char *text)
-{
-    const char *args[ARGS_MAX] = {REDIS_SET_SH};
-    int status = 0;
-
-    for (size_t i = 0; words[i] && i + 2 < ARGS_MAX; i++)
-        args[i + 1] = words[i];
-    process *p = process_spawn(args, (const char *const[]){"REDIS_SET_PATIENCE_S=1", NULL});
-    bool refuses = p && process_wait(p, COMMAND_TIMEOUT_MS, &status) && WIFEXITED(status) &&
-                   WEXITSTATUS(status) == code && strstr(process_output(p), text);
-    if (p && !refuses)
-        fprintf(stderr, "redis-set.sh %s: not '%s' but:\n%s\n", words[0], text, process_output(p));
-    process_free(p);
-    return refuses;
 }
 
 void redis_set_free(redis_set *set)

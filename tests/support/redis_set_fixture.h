@@ -1,11 +1,9 @@
-/* A Redis Cluster, or a primary with replicas and sentinels, of a test's own, on 127.0.0.1 (packaging/redis-set.sh,
- * whose header says what is in it). AOF always; a node that is down for 2 s in a cluster, or 1 s under sentinels, is
- * replaced. Main thread only (see process.h). Failures are told on stderr.
+/* A primary with replicas and sentinels of a test's own, on 127.0.0.1 (packaging/redis-set.sh, whose header says what is in
+ * it). AOF always; a node that is down for 1 s is replaced. Main thread only (see process.h). Failures are told on stderr.
  *
- *     redis_set *set = redis_cluster_start(3, 1, NULL);
+ *     redis_set *set = redis_sentinel_start(2, 3);
  *     server_fixture *server = server_fixture_start(&(server_fixture_options){.store = redis_set_url(set)});
  *     unsigned short old = redis_set_primary(set, 0), now = redis_set_failover(set, old);
- *     redis_set_move_slots(set, 0, 16383, now);
  *     redis_set_free(set);
  */
 #ifndef LOCKSTOCK_TESTS_REDIS_SET_FIXTURE_H
@@ -17,20 +15,13 @@
 
 typedef struct redis_set redis_set;
 
-/* Both start one and wait until all nodes agree, some 3 s. args: more of the script's, "--password", "--tls" or
- * "--conf" with their values, NULL-terminated; may be NULL. NULL on failure. The caller frees. */
-redis_set *redis_cluster_start(int primaries, int replicas_each, const char *const args[]);
-redis_set *redis_sentinel_start(int replicas, int sentinels, const char *const args[]);
+/* Waits until all nodes agree, some 3 s. NULL on failure. The caller frees. */
+redis_set *redis_sentinel_start(int replicas, int sentinels);
 
-/* "redis+cluster://127.0.0.1:11021,127.0.0.1:14410,...": all nodes; or
- * "redis+sentinel://127.0.0.1:12020,.../lockstock": all sentinels. "rediss+..." with --tls, and with the password. */
+/* "redis+sentinel://127.0.0.1:12020,.../lockstock": all sentinels. */
 const char *redis_set_url(const redis_set *set);
 
-/* The directory; a node's files are in the directory of it that is called like its port. It may hold a test's own. */
-const char *redis_set_dir(const redis_set *set);
-
-/* The port of the i-th that was started: primaries first, then replicas (those of a cluster: the i-th of the first
- * primary, of the second, ...), then sentinels. 0: there are no more. */
+/* The port of the i-th that was started: the primary, then replicas, then sentinels. 0: there are no more. */
 unsigned short redis_set_port(const redis_set *set, size_t i);
 
 /* The port of the i-th that says that it is a primary now, in the same order; 0: there are no more. */
@@ -47,18 +38,11 @@ bool redis_set_restart(redis_set *set, unsigned short port);
  * the new primary's port when all others know; 0 on failure. */
 unsigned short redis_set_failover(redis_set *set, unsigned short port);
 
-/* Moves slots first..last with their keys to a primary of the cluster. All 16,384 take seconds. */
-bool redis_set_move_slots(redis_set *set, int first, int last, unsigned short port);
-
 /* Waits until all that run agree, and replicas follow. */
 bool redis_set_wait(redis_set *set);
 
 /* One command to one node, words separated by spaces; redis-cli's answer as text, to be freed. NULL on failure. */
 char *redis_set_command(const redis_set *set, unsigned short port, const char *command);
-
-/* Runs the script with these words, NULL-terminated. True when it exited with `code`, which is not 0, and said `text`;
- * else all that it said is on stderr. It has 1 s for what it waits for. */
-bool redis_set_refuses(const char *const words[], int code, const char *text);
 
 /* Kills all, removes the directory, frees. Takes NULL. */
 void redis_set_free(redis_set *set);

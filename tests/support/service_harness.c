@@ -509,15 +509,6 @@ void harness_begin(harness *h, harness_waiting *w)
         w->state = run(h, &w->rounds, rounds_start(&w->rounds, now_of(h)));
 }
 
-harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
-                               const void *request)
-{
-    harness_waiting *w = harness_plan(h, s, server, method, request);
-
-    harness_begin(h, w);
-    return w;
-}
-
 /* Packs and unpacks a call that waits, as a server does. */
 static void repack(harness *h, rounds *r)
 {

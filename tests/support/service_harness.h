@@ -60,10 +60,8 @@ const void *harness_call_bytes(harness *h, const service *s, const char *method,
 /* A call that may wait, on the server with that id (not copied). Functions publish to
  * "ls:wake:<id>"; nobody hears that but who subscribes. Valid like a response. */
 typedef struct harness_waiting harness_waiting;
-harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
-                               const void *request);
 
-/* The same in two steps: a call may queue between its plan and what it comes to. */
+/* In two steps: a call may queue between its plan and what it comes to. */
 harness_waiting *harness_plan(harness *h, const service *s, const char *server, const char *method,
                               const void *request);
 void harness_begin(harness *h, harness_waiting *w);

@@ -1,10 +1,11 @@
 /* Every outcome is kept until the driver goes, so a late second `done` is seen. */
 #include "support/store_driver.h"
+#include "support/loop_until.h"
 #include "test.h"
 
 #include <uv.h>
 
-enum { LIMIT_MS = 60000, TIMEOUT_MS = 30000, ARGS_MAX = 8, REASON_BYTES = 256 };
+enum { TIMEOUT_MS = 30000, ARGS_MAX = 8, REASON_BYTES = 256 };
 
 #define DIGEST "7e577e577e577e57"
 
@@ -51,7 +52,6 @@ struct store_driver {
     unsigned ups;
     char reason[REASON_BYTES];
     lks_reason fault;
-    bool late;
 };
 
 store_driver *store_driver_new(void)
@@ -155,33 +155,12 @@ outcome *store_driver_submit(store_driver *d, const driver_call *call)
     return &s->outcome;
 }
 
-static void on_limit(uv_timer_t *timer)
-{
-    store_driver *d = timer->data;
-
-    d->late = true;
-}
-
-static bool run_until(store_driver *d, bool (*condition)(void *arg), void *arg)
-{
-    uv_timer_t limit;
-
-    d->late = false;
-    uv_timer_init(&d->loop, &limit);
-    limit.data = d;
-    uv_timer_start(&limit, on_limit, LIMIT_MS, 0);
-    while (!condition(arg) && !d->late)
-        uv_run(&d->loop, UV_RUN_ONCE);
-    bool held = condition(arg);
-    uv_close((uv_handle_t *)&limit, NULL);
-    uv_run(&d->loop, UV_RUN_NOWAIT);
-    return held;
-}
-
 void store_driver_until(store_driver *d, bool (*condition)(void *arg), void *arg)
 {
-    if (!run_until(d, condition, arg))
-        fail_msg("nothing came of it within %d ms; not ready because: %s", LIMIT_MS, d->reason);
+    int ticks;
+
+    if (!loop_until(&d->loop, condition, arg, &ticks))
+        fail_msg("nothing came of it within %d ms; not ready because: %s", LOOP_TICKS_MAX, d->reason);
 }
 
 static bool has_ended(void *arg)

@@ -243,11 +243,6 @@ unsigned short zookeeper_fixture_port(const zookeeper_fixture *fixture, size_t i
     return fixture->members[i].ports[0];
 }
 
-pid_t zookeeper_fixture_pid(const zookeeper_fixture *fixture, size_t i)
-{
-    return fixture->members[i].server ? process_pid(fixture->members[i].server) : 0;
-}
-
 zookeeper_fixture *zookeeper_fixture_start(size_t n)
 {
     zookeeper_fixture *fixture = calloc(1, sizeof *fixture);

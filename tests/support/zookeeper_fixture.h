@@ -24,9 +24,6 @@ const char *zookeeper_fixture_hosts(const zookeeper_fixture *fixture);
 /* The port for clients of member i, which counts from 0. */
 unsigned short zookeeper_fixture_port(const zookeeper_fixture *fixture, size_t i);
 
-/* Its pid; 0 while it is killed. */
-pid_t zookeeper_fixture_pid(const zookeeper_fixture *fixture, size_t i);
-
 /* Sends a signal to member i. SIGKILL and SIGSTOP: returns when it is gone, or all its threads have stopped. */
 void zookeeper_fixture_signal(zookeeper_fixture *fixture, size_t i, int signal_number);
 

@@ -1,5 +1,6 @@
 #include "sp_scene.h"
 #include "base/clock.h"
+#include "support/loop_until.h"
 #include "test.h"
 
 #include <errno.h>
@@ -86,26 +87,16 @@ static void on_caller_lost(void)
 
 /* ---- the loop --------------------------------------------------------------------- */
 
-/* Every millisecond: a condition may come true without an event. */
-static void on_tick(uv_timer_t *timer)
+static bool holds(void *condition)
 {
-    (void)timer;
-    here.late = --here.ticks_left == 0;
+    return (*(bool (**)(void))condition)();
 }
 
 void run_until(bool (*condition)(void))
 {
-    uv_timer_t limit;
-
-    here.ticks_left = LIMIT_MS;
-    uv_timer_init(&here.loop, &limit);
-    uv_timer_start(&limit, on_tick, 1, 1);
-    while (!condition() && !here.late)
-        uv_run(&here.loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&limit, NULL);
-    for (int turns = 0; turns < 3; turns++)
+    assert_true(loop_until(&here.loop, holds, &condition, &here.ticks));
+    for (int turns = 0; turns < 2; turns++)
         uv_run(&here.loop, UV_RUN_NOWAIT);
-    assert_true(condition());
 }
 
 bool has_taken(void)

@@ -13,7 +13,7 @@
 #include "support/sp_peer.h"
 #include "net/sp/sp_server.h"
 
-enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
+enum { MESSAGES_MAX = 4096, IN_FLIGHT = 4, BIG = 256 * 1024 };
 
 typedef struct taken {
     const frames_port *port;
@@ -30,9 +30,9 @@ extern struct sp_scene {
     uint16_t port, web_port;
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
-    uint64_t costs_ns;                  /* what it takes to take a message of 'c' */
-    bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
-    int ticks_left;
+    uint64_t costs_ns;            /* what it takes to take a message of 'c' */
+    bool echoes, lets_go, closed; /* lets_go: answers what a lost peer left, at once */
+    int ticks;                    /* of run_until */
 } here;
 
 /* REQ's. */

@@ -466,7 +466,7 @@ TEST(test_guards_of_rwlocks_and_permits)
 
 /* ---- read-write locks and semaphores --------------------------------------------- */
 
-/* promise M4 */
+/* promise M4: no upgrade; a writer reads */
 TEST(test_readers_and_writers)
 {
     lks_rwlock *rwlock = new_rwlock("book");

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "net/admission/penalties.h"
 #include "sp_scene.h"
+#include "support/loop_until.h"
 #include "support/tempdir.h"
 #include "test.h"
 
@@ -95,7 +96,7 @@ static bool is_read_no_more(void)
 /* promise CN1 */
 TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
 {
-    const streams_options later = {.connections_max = 100, .stall_ms = 10 * LIMIT_MS};
+    const streams_options later = {.connections_max = 100, .stall_ms = 10 * LOOP_TICKS_MAX};
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(&later);
         int fd = sp_peer_connect(here.port, 4096);
@@ -460,7 +461,7 @@ static void drip(void)
 {
     size_t left = slow.len - slow.sent, n = slow.piece < left ? slow.piece : left;
 
-    if ((size_t)(LIMIT_MS - here.ticks_left) > slow.sent / slow.piece && n > 0 &&
+    if ((size_t)here.ticks > slow.sent / slow.piece && n > 0 &&
         send(slow.fd, slow.bytes + slow.sent, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n)
         slow.sent += n;
 }

@@ -117,22 +117,10 @@ static bool was_asked(void *arg)
     return times_asked() >= here.wanted;
 }
 
-static void look_again(uv_idle_t *idle)
-{
-    (void)idle;
-}
-
-/* The resolver's thread does not wake the loop, so that does not sleep. */
 static void wait_until_asked(unsigned times)
 {
-    uv_idle_t idle;
-
     here.wanted = times;
-    uv_idle_init(store_driver_loop(here.d), &idle);
-    uv_idle_start(&idle, look_again);
     store_driver_until(here.d, was_asked, NULL);
-    uv_close((uv_handle_t *)&idle, NULL);
-    uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
 }
 
 static bool was_late(void *arg)

@@ -10,12 +10,13 @@
 #include <uv.h>
 
 #include "support/certificates.h"
+#include "support/loop_until.h"
 #include "support/sp_peer.h"
 #include "support/tempdir.h"
 #include "net/stream/stream.h"
 #include "test.h"
 
-enum { LIMIT_MS = 60000, BIG = 2 << 20, PEERS = 20, SOON_MS = 50 };
+enum { BIG = 2 << 20, PEERS = 20, SOON_MS = 50 };
 
 static struct {
     char *dir;
@@ -26,8 +27,8 @@ static struct {
     uint16_t port;
     stream *last;
     size_t opened, ended, wanted;
-    bool closed, late;
-    int ticks_left;
+    bool closed;
+    int ticks; /* of run_until */
 } here;
 
 /* A client that never blocks: OpenSSL's, over memory, and a socket. */
@@ -113,7 +114,7 @@ static void start(const streams_options *given)
     lks_error error;
 
     here.opened = here.ended = 0;
-    here.closed = here.late = false;
+    here.closed = false;
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     options.budget = here.budget = budget_new(1 << 20);
@@ -191,29 +192,27 @@ static void step(void)
     transmit();
 }
 
-/* Every millisecond: a condition may come true without an event. */
-static void on_tick(uv_timer_t *timer)
+struct turn {
+    bool (*condition)(void);
+    void (*each)(void);
+};
+
+static bool takes_turns(void *arg)
 {
-    (void)timer;
-    here.late = --here.ticks_left == 0;
+    const struct turn *turn = arg;
+    bool holds = turn->condition();
+
+    if (!holds && turn->each)
+        turn->each();
+    return holds;
 }
 
 /* Runs both ends; `each` (or NULL) is the client's part of a turn. */
 static void run_until(bool (*condition)(void), void (*each)(void))
 {
-    uv_timer_t limit;
+    struct turn turn = {condition, each};
 
-    here.ticks_left = LIMIT_MS;
-    uv_timer_init(&here.loop, &limit);
-    uv_timer_start(&limit, on_tick, 1, 1);
-    while (!condition() && !here.late) {
-        if (each)
-            each();
-        uv_run(&here.loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)&limit, NULL);
-    uv_run(&here.loop, UV_RUN_NOWAIT);
-    assert_true(condition());
+    assert_true(loop_until(&here.loop, takes_turns, &turn, &here.ticks));
 }
 
 static void on_closed(void *arg)
@@ -291,7 +290,7 @@ static void drip(void)
     static const uint8_t begin[] = {0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb, 3, 3};
     const uint8_t byte = dripped < sizeof begin ? begin[dripped] : 0x55;
 
-    if ((size_t)(LIMIT_MS - here.ticks_left) > dripped && send(client.fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+    if ((size_t)here.ticks > dripped && send(client.fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
         dripped++;
 }
 
@@ -398,7 +397,7 @@ TEST(who_does_not_read_is_left)
 TEST(closing_all_in_the_middle)
 {
     for (int steps = 0; steps < 4; steps++) {
-        start(&(streams_options){.connections_max = 10, .greeting_ms = LIMIT_MS});
+        start(&(streams_options){.connections_max = 10, .greeting_ms = LOOP_TICKS_MAX});
         dial();
         for (int i = 0; i < steps; i++) {
             step();
