@@ -408,7 +408,7 @@ end
 local function first_due(q)
   local first, first_next
   for _, line in ipairs(q.lines) do
-    line.due = line.due and pcall(look_if_over, line.lock, q.now)
+    if line.due and not pcall(look_if_over, line.lock, q.now) then line.due, line.is_foreign = false, true end
     if line.due then
       settle(line.lock)
       if line.lock.lapsed then lapse(q, line) end
@@ -425,7 +425,9 @@ local function widen(q, w)
   local any = false
   for _, want in ipairs(w.wants) do
     local ok, line, next = pcall(first_of, q, want.name)
-    if ok and not line.due and next and next.number < w.number then line.due, line.widened, any = true, true, true end
+    if ok and not line.due and not line.is_foreign and next and next.number < w.number then
+      line.due, line.widened, any = true, true, true
+    end
   end
   return any
 end

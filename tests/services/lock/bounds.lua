@@ -153,6 +153,16 @@ function case.no_look_at_the_names_of_others_is_an_error()
   end)
 end
 
+-- promise L56
+-- The look ends, although it should first look at the earlier waiter of the foreign name.
+function case.a_look_past_an_earlier_waiter_of_a_foreign_name_ends()
+  each(spoilt, function(command)
+    acquire "T1 a" "ACQUIRED"; acquire("T3 b:S", {lease_ms = OVER}) "ACQUIRED"; acquire("T8 b:S", {lease_ms = OVER}) "ACQUIRED"
+    wait "S1 T6 b" "QUEUED"; wait "S2 T2 a b" "QUEUED"
+    spoil(command); over(); release "T1" "RELEASED"; eq(promote "a", above(-2))
+  end)
+end
+
 -- Even where they bar nobody.
 function case.all_names_of_a_call_are_read_before_one_is_written()
   acquire("T1 a:S", {lease_ms = OVER}) "ACQUIRED"; acquire("T2 b:S", {lease_ms = OVER}) "ACQUIRED"
