@@ -1,20 +1,32 @@
 #!/usr/bin/env python3
-"""examples/show plays its sale to the end whatever is killed meanwhile: each side accounts for every buyer, lockstock's is
-exact, and no process or file is left. Time, and how often the naive shop oversells, are not checked.
+"""examples/show plays its sale to the end, by lines and on a terminal, whatever is killed meanwhile: each side accounts
+for every buyer, lockstock's is exact, and terminal, processes and files are left as they were found. Nothing is said of
+time, nor of how often the naive shop oversells.
 
-    show.py SHOW CLIENT LOCKSTOCKD
+    show.py SHOW CLIENT LOCKSTOCKD Lines|Terminal|Ends
 """
+import errno
+import fcntl
+import glob
 import os
+import pty
 import re
+import select
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
 SHOW = [sys.argv[1], "--client", sys.argv[2], "--lockstockd", sys.argv[3]]
 PATIENCE_S = 100
 SMALL = ["--buyers", "240", "--phones", "200", "--seconds", "3"]
+HELP = "q quit"
+LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 
 
 def number(text):
@@ -48,7 +60,7 @@ class Table(dict):
         return number(self[label][side])
 
 
-class Show(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory(dir="/tmp", prefix="ls-")
         self.addCleanup(self.tmp.cleanup)
@@ -83,6 +95,7 @@ class Show(unittest.TestCase):
         return table
 
 
+class Lines(Case):
     def run_show(self, *args, status=0, env=None):
         done = subprocess.run([*SHOW, *args], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env or self.env, timeout=PATIENCE_S,
@@ -111,5 +124,135 @@ class Show(unittest.TestCase):
             self.assertEqual(bought, table.of("bought", side))
 
 
+class OnTerminal(Case):
+    """A show on a pseudo-terminal of its own."""
+
+    def open(self, *args, rows=24, columns=80, **env):
+        self.terminal, side = pty.openpty()
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(os.close, side)
+        self.side = side
+        self.before = termios.tcgetattr(side)
+        self.resize(rows, columns)
+        self.text = ""
+        # A session whose terminal this is, so that it is told of its keys and size.
+        self.show = subprocess.Popen([*SHOW, *args], stdin=side, stdout=side, stderr=side,
+                                     env={**self.env, **env}, start_new_session=True,
+                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.show.poll() is None:
+            self.show.kill()
+            self.show.wait()
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        if select.select([self.terminal], [], [], 0.05)[0]:
+            try:
+                self.text += os.read(self.terminal, 65536).decode(errors="replace")
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+
+    def read_rest(self):
+        while select.select([self.terminal], [], [], 0)[0]:
+            self.read()
+
+    def read_until(self, condition, what):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            ended = time.monotonic() > end or self.show.poll() is not None
+            self.read()
+            if ended:
+                self.read_rest()
+                self.assertTrue(condition(), f"{what} does not come:\n{self.text[-3000:]}")
+
+    def wait_text(self, text):
+        """Something written from now on; a screen is written anew ten times a second."""
+        at = len(self.text)
+        self.read_until(lambda: text in self.text[at:], text)
+
+    def press(self, key, expected):
+        os.write(self.terminal, key.encode())
+        self.wait_text(expected)
+
+    def ends(self, status):
+        end = time.monotonic() + PATIENCE_S
+        while self.show.poll() is None and time.monotonic() < end:
+            self.read()
+        self.read_rest()
+        self.assertEqual(self.show.poll(), status, self.text[-3000:])
+
+    def is_restored(self):
+        self.assertEqual(termios.tcgetattr(self.side), self.before)
+        self.assertEqual(self.text.count("\x1b[?1049h"), 1)
+        self.assertEqual(self.text.count("\x1b[?1049l"), 1)
+        after = self.text.partition(LEAVE)[2]
+        self.assertNotIn("\x1b[?25l", after)
+        self.assertNotIn(";1H", after)
+        return after
+
+    def frames(self):
+        """Whole screens, as lists of lines without colours."""
+        screens = self.text.partition(LEAVE)[0].split("\x1b[1;1H")[1:]
+        plain = [re.sub(r"\x1b\[[\d;]*m", "", screen) for screen in screens]
+        return [re.split(r"\x1b\[\d+;1H", screen) for screen in plain]
+
+
+class Terminal(OnTerminal):
+    def test_every_key_and_a_narrow_window(self):
+        self.open("--buyers", "320", "--phones", "250", "--seconds", "8")
+        self.wait_text(HELP)
+        self.wait_text("till (lks_mutex): client")
+        self.press("f", "lockstock's client")
+        self.press("c", "kill -9 of")
+        self.press("s", "kill -9 of server 1")
+        self.press("r", "kill -9 of Redis")
+        wide = len(self.frames())
+        self.resize(10, 30)
+        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of the narrow window")
+        self.resize(1, 1)
+        wide = len(self.frames())
+        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of a window of one character")
+        self.resize(30, 120)
+        self.wait_text(HELP)
+        self.ends(0)
+        sizes = {(len(frame), *{len(line) for line in frame}) for frame in self.frames()}
+        self.assertEqual(sizes, {(24, 80), (10, 30), (1, 1), (30, 120)})
+        self.assertTrue("\x1b[0;32m" in self.text and "\x1b[0;31m" in self.text, "no green and red")
+        after = self.is_restored()
+        self.adds_up(re.sub(r"\x1b\[[\d;]*m", "", after), 320, 250)
+        self.all_gone()
+
+
+class Ends(OnTerminal):
+    def test_signals_end_it_in_order(self):
+        for key, number_of in ((b"\x03", signal.SIGINT), (None, signal.SIGTERM), (None, signal.SIGHUP)):
+            self.open(*SMALL)
+            self.wait_text(HELP)
+            if key:
+                os.write(self.terminal, key)
+            else:
+                self.show.send_signal(number_of)
+            self.ends(128 + number_of)
+            self.is_restored()
+            self.all_gone()
+
+    def test_lost_data_is_not_exact(self):
+        self.open(*SMALL)
+        self.wait_text("have come")
+        path, = glob.glob(os.path.join(self.tmp.name, "*", "data", "redis.sock"))
+        with socket.socket(socket.AF_UNIX) as redis:
+            redis.connect(path)
+            redis.sendall(b"FLUSHALL\r\n")
+            self.assertEqual(redis.recv(16), b"+OK\r\n")
+        self.ends(1)
+        self.assertIn("lockstock is NOT EXACT", self.is_restored())
+        self.all_gone()
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
