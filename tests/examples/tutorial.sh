@@ -16,7 +16,7 @@ block() { # name: the block under "<!-- NAME -->"
 
 commands() { # name: writes them to $dir/commands, with this test's directories and addresses
   block "$1"
-  sed -e "s#build/release#$build#" -e "s#tcp://127\.0\.0\.1:7700#tcp://$tcp#" "$dir/block" >"$dir/commands"
+  sed -e "s#build/release#\"$build\"#" -e "s#tcp://127\.0\.0\.1:7700#tcp://$tcp#" "$dir/block" >"$dir/commands"
 }
 
 says() { # name text: what the block printed has the text
