@@ -60,7 +60,7 @@ exit_code answer_print_line(json_t *json, unsigned digits)
     if (text)
         printf("%s\n", text);
     else
-        exits_wrong("--json", "out of memory");
+        exits_wrong("--json", "the answer cannot be written as JSON");
     free(text);
     json_decref(json);
     return code;

@@ -18,7 +18,7 @@ void answer_print(const ProtobufCMessage *message, lks_rpc_arena *arena);
 void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_arena *arena);
 
 /* Prints a value as one line of JSON, and frees it. digits: of real numbers; 0: all. Returns EXIT_OTHER after printing
- * an error if the value is NULL, or when out of memory. */
+ * an error if the value is NULL or cannot be written. */
 exit_code answer_print_line(struct json_t *json, unsigned digits);
 
 /* Returns whether its outcome, or the outcome of an element of its results, is a refusal. */

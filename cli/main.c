@@ -96,9 +96,11 @@ static exit_code run_command_with(cli *c, const command *its, arguments *args)
     invocation in = {.flags = set.into, .request = &r};
     bool good = set.into && (!its->method || request_init(&r, its->method->request));
 
-    if (good && its->method)
+    if (!good)
+        exits_wrong("lockstock", "out of memory");
+    else if (its->method)
         good = rpc_take_all(c, &set, &r, args);
-    else if (good)
+    else
         good = cli_take_all(&set, c, args, !its->word ? NULL : *its->word ? text_of(&set, its->word) : &in.word);
     exit_code code = !good ? EXIT_USAGE : c->help ? EXIT_DONE : prepare(c, its, &set, args);
     in.argv = args->argv + args->at;

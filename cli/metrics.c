@@ -149,17 +149,20 @@ static void print_table(char *text, bool all)
 }
 
 /* A line for each sample. */
-static void print_json(const char *url, char *text)
+static exit_code print_json(const char *url, char *text)
 {
+    exit_code code = EXIT_DONE;
     sample s;
 
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    for (char *line = strtok(text, "\n"); line && code == EXIT_DONE; line = strtok(NULL, "\n")) {
         if (!read_sample(line, &s))
             continue;
-        answer_print_line(json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
-                                    "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL)),
-                          0);
+        code =
+            answer_print_line(json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
+                                        "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL)),
+                              0);
     }
+    return code;
 }
 
 /* ---- the command ----------------------------------------------------------------------------------- */
@@ -186,14 +189,15 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     lks_get_metrics_response_free(response);
     if (!text)
         return exits_wrong("--server", "out of memory");
+    exit_code code = EXIT_DONE;
     if (a->flags->raw)
         fputs(text, stdout);
     else if (a->cli->json)
-        print_json(url, text);
+        code = print_json(url, text);
     else
         print_table(text, a->flags->all);
     free(text);
-    return EXIT_DONE;
+    return code;
 }
 
 exit_code metrics_command(cli *c, const invocation *in)

@@ -56,8 +56,8 @@ export function bar(label, parts, element) {
   return drawn
 }
 
-// A table that keeps the row of each key, so that the focus stays and nothing jumps. columns: { title, kind, cell(row)
-// } where a cell is text or an element; key(row) is text. Returns { element, update(rows) }.
+// A table that keeps the row of each key, so that the focus stays and nothing jumps. columns: { title, kind,
+// cell(row) } where a cell is text or an element; key(row) is text. Returns { element, update(rows) }.
 export function table(caption, columns, key, empty) {
   const body = h('tbody')
   const none = h('p', { class: 'empty', hidden: true }, empty)

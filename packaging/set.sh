@@ -36,6 +36,7 @@ stop_all() {
     kill -KILL "$pid" 2>/dev/null || true
   done
   wait
+  rm -f "$set/pid" "$set/control"
 }
 
 # Runs start_all with the arguments, which prints what users need, and then serves $set/control until SIGINT or SIGTERM.

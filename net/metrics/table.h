@@ -5,7 +5,7 @@
 
 /* clang-format off */
 #define METRICS_TABLE(X) \
-    X(METRICS_BUILD_INFO, METRICS_GAUGE, "lockstock_build_info", "version, commit", "Always 1.") \
+    X(METRICS_BUILD_INFO, METRICS_GAUGE, "lockstock_build_info", "version, commit", "Always 1; the labels name the build.") \
     X(METRICS_STARTED, METRICS_COUNTER, "grpc_server_started", "grpc_type, grpc_service, grpc_method", "Calls that arrived.") \
     X(METRICS_HANDLED, METRICS_COUNTER, "grpc_server_handled", "grpc_type, grpc_service, grpc_method, grpc_code", "Calls that were answered.") \
     X(METRICS_HANDLING, METRICS_HISTOGRAM, "grpc_server_handling_seconds", "grpc_type, grpc_service, grpc_method", "From the arrival of a call to its answer, with waits.") \

@@ -34,7 +34,7 @@ bool well_known_read_timestamp(const char *text, int64_t *seconds, int32_t *nano
 bool well_known_write_duration(int64_t seconds, int32_t nanos, char text[WELL_KNOWN_TEXT_BYTES]);
 bool well_known_read_duration(const char *text, int64_t *seconds, int32_t *nanos);
 
-/* A path of a FieldMask, "lines.unit_price", as "lines.unitPrice", and back, Reading writes at most twice len bytes,
+/* A path of a FieldMask, "lines.unit_price", as "lines.unitPrice", and back. Reading writes at most twice len bytes,
  * writing at most len. Returns the length; SIZE_MAX: it has no form that can be read back. */
 size_t well_known_write_path(const char *path, char *out);
 size_t well_known_read_path(const char *text, size_t len, char *out);

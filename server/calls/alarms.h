@@ -1,7 +1,11 @@
 /* Redis functions have no timers. An alarm is a store call that this server makes at a given time, such as the end of a
- * lease: watched by waiting calls: it rings at each time that is set, and is dropped with the last such call lasting it
- * rings until it replies -1, is refused permanently, or the server stops Function and argument name an alarm of a base.
- * Its reply is {'OK', ms until it rings again, or -1: when it is set}. Loop thread only. */
+ * lease:
+ *
+ *   watched   by waiting calls: it rings at each time that is set, and is dropped with the last such call
+ *   lasting   it rings until it replies -1, is refused permanently, or the server stops
+ *
+ * Function and argument name an alarm of a base. Its reply is {'OK', ms until it rings again, or -1: when it is set}.
+ * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_ALARMS_H
 #define LOCKSTOCK_SERVER_ALARMS_H
 

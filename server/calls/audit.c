@@ -12,7 +12,7 @@
 
 enum { NAME_BYTES = 129, REASON_BYTES = 301, REMOVED_BYTES = NAME_BYTES + 48 };
 
-enum { UNKNOWN_CALLER, BY_RIGHTS, BY_ROOM, BY_REQUEST };
+enum { BY_UNKNOWN_CALLER, BY_RIGHTS, BY_ROOM, BY_REQUEST };
 _Static_assert((int)BY_REQUEST + 1 == (int)AUDIT_KINDS, "each kind has its rate");
 
 /* Returns the name of the response's `outcome`, a field of the contract's responses; NULL: no such field. */
@@ -120,7 +120,7 @@ static int kind_of(lks_code code)
 {
     switch (code) {
     case LKS_UNAUTHENTICATED:
-        return UNKNOWN_CALLER;
+        return BY_UNKNOWN_CALLER;
     case LKS_PERMISSION_DENIED:
         return BY_RIGHTS;
     case LKS_RESOURCE_EXHAUSTED:
@@ -141,7 +141,7 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
     if (!log_rate_allows(&a->refusals[kind], clock_now_ns() / 1000000, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
-    if (kind == UNKNOWN_CALLER || kind == BY_RIGHTS)
+    if (kind == BY_UNKNOWN_CALLER || kind == BY_RIGHTS)
         log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s",
                  who ? who : "", method ? method->path : "unknown", caller_wire(from), caller_from(from),
                  lks_code_name(error->code), error->message, word, between, field, suffix);

@@ -114,7 +114,7 @@ typedef struct caller_call {
     bool settles;
     bool waits;          /* it may be parked */
     uint32_t more;       /* places beyond one that it takes while it runs, because it occupies the store for longer.
-                    * Multiplied while its caller's answers may be large */
+                          * Multiplied while its caller's answers may be large */
     call_state state;    /* others may read it; only callers.c changes it */
     uint32_t places;     /* private from here on: the places that it takes now */
     struct owner *owner; /* while it runs */

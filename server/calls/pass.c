@@ -20,7 +20,7 @@ struct pass {
     uv_timer_t timer;
     pass_options options;
     bool passing, stopped;
-    bool began;                /* this server has begun a pass before */
+    bool began;                /* this server has claimed a pass before, with or without success */
     uint32_t steps;            /* of this pass */
     store_part part;           /* the part that the pass is in */
     char cursor[CURSOR_BYTES]; /* "": the part is done */

@@ -47,7 +47,7 @@ local function foreign()
   fail('FAILED_PRECONDITION', FOREIGN, 'foreign_data')
 end
 
--- All writes use this. A command that fails changes nothing, so the first write of a function need not check the type
+-- Writes use this, or set `dirty` themselves. A command that fails changes nothing, so the first write of a function need not check the type
 -- of its key.
 local function write(...)
   local reply = redis.call(...)
@@ -162,7 +162,7 @@ local function run_those_here(run, words, is_part)
     n = n + 1
     if base ~= known then known, here = base, is_part or has_group(base) end
     if here then
-      bases[#bases + 1], place[#place + 1], mine[#mine + 1] = base, n, words[i] - 1
+      bases[#bases + 1], place[#place + 1], mine[#mine + 1] = base, n, int(words[i] - 1)
       for k = i + 2, last do mine[#mine + 1] = words[k] end
     else
       replies[n] = {'ELSEWHERE'}
@@ -244,9 +244,11 @@ end
 --   shared.close(s)           after the last, if s was touched: writes the changes. Its error goes to each sub-call
 --                             that touched s
 -- Two functions may be nil. Otherwise they run first, for usual cases: the same reply and writes, with less work:
---   alone(base, nil, argument...)  if no other sub-call has the base; nil: another case, and nothing was written
+--   alone(base, nil, argument...)  if the other sub-calls of the base, if any, were run; nil: another case, and nothing
+--                             was written
 --   many(base, words, starts, replies)  if several sub-calls have the base; the arguments of the k-th are after
---                             words[starts[k]]. Replies to the first ones, or to none, before it writes
+--                             words[starts[k]]. Replies to the first ones, or to none, before it writes;
+--                             an error after its first write becomes the reply of each of these
 local function define_pass(name, flags, handler, shared, alone, many)
   -- Returns where each sub-call begins in the words.
   local function starts_of(words)

@@ -189,7 +189,7 @@ do
   end
 end
 
--- Runs a call that is the only one of its group.
+-- Runs the only call of its group, or the last one.
 local function sell(base, _, id, buyer, sku, quantity, another)
   if another then return nil end
   local run, order_at, item_at = redis.call, base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
@@ -203,12 +203,14 @@ local function sell(base, _, id, buyer, sku, quantity, another)
   if run('EXISTS', base .. 'stock:r') == 1 then return nil end
   local order = pack_made(DEDUCT, 1, keep_ms, buyer, sku, units, left, era)
   if run('SET', order_at, order, 'NX', 'GET', 'PX', ms_text(keep_ms)) then return nil end -- a repeat
-  local entry = redis.pcall('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
-  if type(entry) == 'table' then -- foreign data
-    run('DEL', order_at)
-    error(entry)
-  end
   dirty = true
+  local entry = 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0'
+  local added = redis.pcall('XADD', base .. 'stock:ledger', '*', '1', entry)
+  if type(added) == 'table' then -- the ledger is foreign data: nothing may change
+    run('DEL', order_at)
+    dirty = false
+    error(added)
+  end
   run('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + units, version + 1, limit, opens, closes, keep_ms, era,
     reserved, born))
   return left

@@ -233,8 +233,8 @@ local function wake_readers(of, servers)
   write('DEL', of .. 'stock:r')
 end
 
--- Appends n entries, as one entry of the stream. It is the first write, because no call has read these keys, so they may
--- hold foreign data. Waiting readers are woken once and register again.
+-- Appends n entries, as one entry of the stream. The first call is the first write: nothing has read these keys, so they
+-- may hold foreign data. Waiting readers are woken once and register again.
 local function write_entries(base, n, text)
   local readers = base .. 'stock:r'
   local servers = redis.call('EXISTS', readers) == 1 and redis.call('SMEMBERS', readers)

@@ -37,7 +37,7 @@ static void warn_of_failover(health *h)
 
     if (may_lose && !h->logged_may_lose)
         log_warn("store-may-lose",
-                 "primary=%s reason=\" --wait-replicas and the store's min-replicas-to-write are 0: answered calls may "
+                 "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: answered calls may "
                  "be lost in a failover\"",
                  h->address);
     h->logged_may_lose = may_lose;

@@ -102,7 +102,7 @@ TEST(a_pass_goes_through_each_part)
     asked_expect_none(&asked);
 }
 
-/* Redis may be broken, or be no Redis: an answer of another shape ends the part. */
+/* Redis may be broken, or be no Redis: a reply of another form ends the part. */
 TEST_WITH(an_answer_of_another_shape_ends_the_part, setup_soon, teardown)
 {
     static const char *const replies[] = {"0 1", "OK - ls:{ns/g}:", "NO '17'", "NO", "=1"};

@@ -6,7 +6,7 @@
  * counted on this process' monotonic clock from when the request that began or renewed the lease was sent, so that a
  * holder never trusts its lease longer than the server does: a lock counts as lost one tenth of its lease (1 s at most)
  * before that time is over. If a process may freeze or a clock may fail, the protected resource must check the fence,
- * which keeps out a second holder.
+ * which refuses late writes of a former holder.
  *
  * Close the channel after its locks were freed. A process that ends releases nothing: its locks end with their leases.
  * A child of fork must exec; until then every function returns LKS_FAILED_PRECONDITION there, nothing is held, and the
