@@ -251,7 +251,7 @@ end
 --                             an error after its first write becomes the reply of each of these
 local function define_pass(name, flags, handler, shared, alone, many)
   -- Returns where each sub-call begins in the words.
-  local function starts_of(words)
+  local function starts_of(words) -- in here, because Lua allows the library 200 locals
     local starts, n, i, text, size = {}, 0, 1, nil, nil
     while i <= #words do
       if words[i] ~= text then text, size = words[i], words[i] + 1 end -- usually all have equally many arguments
@@ -295,7 +295,7 @@ local function define_pass(name, flags, handler, shared, alone, many)
       local base = bases[n] or bases[1]
       local s, is_last = states[base], n == final[base] and bases[2]
       if is_last and alone and not s and not replies[n] then
-        replies[n] = call(alone, base, nil, words, i + 1, last) or nil
+        replies[n] = call(alone, base, nil, words, i + 1, last)
       elseif many and not is_last and not s and not replies[n] and (n == 1 or bases[2]) then
         starts = starts or starts_of(words)
         run_many(base, n, bases, words, starts, replies)

@@ -72,7 +72,7 @@ local function known_order(s, way, id, order, buyer, lines)
   fail('FAILED_PRECONDITION', 'order_id: was cancelled before the order arrived')
 end
 
--- A new order of n lines with its first line. Its head is usually the same as in the previous order.
+-- A new order of n lines with its first line, packed as ORDER_FORMATS say. The head is usually that of the order before.
 local pack_made
 do
   local head, of_way, of_n, of_ms
@@ -150,12 +150,12 @@ do
 
   -- Runs the usual Deducts at the beginning of the calls.
   function sell_many(base, words, starts, replies)
-    local items, keys, is_there, n = {}, {}, {}, 0
+    local items, keys, seen, n = {}, {}, {}, 0
     if words[starts[1]] ~= '4' or not plain_item(base, items, words[starts[1] + 3]) then return end
     for k = 1, math.min(#starts, PACKED_MAX) do
       local id = words[starts[k] + 1]
-      if words[starts[k]] ~= '4' or is_there[id] then break end
-      is_there[id], keys[k], n = true, base .. 'stock:o:' .. id, k
+      if words[starts[k]] ~= '4' or seen[id] then break end
+      seen[id], keys[k], n = true, base .. 'stock:o:' .. id, k
     end
     if redis.call('EXISTS', unpack(keys)) > 0 then return end
 
