@@ -47,8 +47,8 @@ local function foreign()
   fail('FAILED_PRECONDITION', FOREIGN, 'foreign_data')
 end
 
--- Writes use this, or set `dirty` themselves. A command that fails changes nothing, so the first write of a function need not check the type
--- of its key.
+-- Writes use this, or set `dirty` themselves. A command that fails changes nothing, so the first write of a function need
+-- not check the type of its key.
 local function write(...)
   local reply = redis.call(...)
   dirty = true
