@@ -18,7 +18,7 @@ static void info(const char *text)
 {
     char reply[1024];
 
-    snprintf(reply, sizeof reply, "$%zu\r\n%s\r\n", strlen(text), text);
+    snprintf(reply, sizeof reply, "'%s", text);
     scene_answer("INFO replication", reply);
 }
 
