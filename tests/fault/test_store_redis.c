@@ -1,5 +1,5 @@
-/* The store on a real Redis that is killed, flushed, filled up, kept busy, made a
- * replica: what was answered stays, and nothing but the promised codes is seen. */
+/* The store on a real Redis that is killed, flushed, filled up, made a replica: what was answered stays, and nothing but
+ * the promised codes is seen. */
 #include <unistd.h>
 #include <uv.h>
 
@@ -8,21 +8,12 @@
 #include "support/store_driver.h"
 #include "test.h"
 
-enum { KILLS = 5, WRITES_PER_KILL = 400, URL_BYTES = 256 };
+enum { URL_BYTES = 256 };
 
 static struct {
     redis_fixture *redis;
     store_driver *d;
 } s;
-
-static void start_redis(const char *const *args)
-{
-    const redis_fixture_options options = {.append_only = true, .args = args};
-
-    s.redis = redis_fixture_start(&options);
-    s.d = store_driver_new();
-    assert_non_null(s.redis);
-}
 
 static void open_store(const store_options *options)
 {
@@ -36,7 +27,9 @@ static void open_store(const store_options *options)
 static int redis_alone(void **state)
 {
     (void)state;
-    start_redis(NULL);
+    s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
+    s.d = store_driver_new();
+    assert_non_null(s.redis);
     return 0;
 }
 
@@ -67,49 +60,6 @@ static void tell_redis(const char *command, const char *expected)
     free(reply);
 }
 
-static bool is_fatal(void *arg)
-{
-    (void)arg;
-    return store_fatal(store_driver_store(s.d));
-}
-
-TEST_WITH(replies_come_as_they_are, ready, end)
-{
-    char bytes[300];
-
-    memset(bytes, 'b', sizeof bytes - 1);
-    bytes[sizeof bytes - 1] = '\0';
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .args = {"a", "", bytes}});
-    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(o->value->n, 4);
-    assert_string_equal(outcome_text(o, 0), "ECHO");
-    assert_string_equal(outcome_text(o, 2), "");
-    assert_string_equal(outcome_text(o, 3), bytes);
-    o = store_driver_call(s.d, &(driver_call){.function = "add", .args = {"9007199254740991"}});
-    assert_int_equal(outcome_number(o, 1), 9007199254740991);
-    o = store_driver_call(s.d, &(driver_call){.function = "refuse"});
-    assert_outcome(o, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
-    assert_string_equal(o->message, "refused");
-    assert_int_equal(o->reason, LKS_REASON_FOREIGN_DATA);
-}
-
-/* promise T9 */
-TEST_WITH(combined_calls_each_have_their_effect, ready, end)
-{
-    enum { N = 500 };
-    static outcome *o[N];
-    bool seen[N + 1] = {false};
-
-    for (int i = 0; i < N; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
-    for (int i = 0; i < N; i++) {
-        store_driver_wait(s.d, o[i]);
-        long long total = outcome_number(o[i], 1);
-        assert_true(total >= 1 && total <= N && !seen[total]);
-        seen[total] = true;
-    }
-}
-
 /* promise T6 */
 TEST_WITH(flushed_functions_are_loaded_unseen, ready, end)
 {
@@ -129,39 +79,6 @@ TEST_WITH(flushed_functions_are_loaded_unseen, ready, end)
     }
     assert_int_equal(outcome_number(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"0"}}), 1), 500);
     assert_int_equal(store_driver_ups(s.d), 1);
-}
-
-/* Puts are sent in a stream; the kill hits it somewhere. Each is repeatable, so
- * each must end well, and each that did must be there in the end. */
-TEST_WITH(what_was_answered_survives_kill_9, ready, end)
-{
-    static outcome *o[KILLS * WRITES_PER_KILL];
-    static char names[KILLS * WRITES_PER_KILL][16];
-    int n = 0;
-
-    for (int kill = 0; kill < KILLS; kill++) {
-        int answered = n;
-        for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
-            snprintf(names[n], sizeof names[n], "w%d", n);
-            o[n] = store_driver_submit(
-                s.d, &(driver_call){
-                         .function = "put", .args = {names[n], names[n]}, .weight = i % 3 == 0, .repeatable = true});
-            if (i % 50 == 49)
-                uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
-        }
-        store_driver_wait(s.d, o[answered + kill * 60]); /* so far at least */
-        redis_fixture_kill(s.redis);
-        assert_true(redis_fixture_restart(s.redis));
-        for (int i = answered; i < n; i++) {
-            store_driver_wait(s.d, o[i]);
-            assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        outcome *got = store_driver_call(s.d, &(driver_call){.function = "get", .args = {names[i]}});
-        assert_string_equal(outcome_text(got, 1), names[i]);
-    }
-    assert_int_equal(store_driver_ups(s.d), KILLS + 1);
 }
 
 /* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
@@ -191,17 +108,6 @@ TEST_WITH(applied_is_told_truly_over_kill_9, ready, end)
     }
 }
 
-TEST_WITH(a_stopped_redis_answers_when_it_goes_on, ready, end)
-{
-    assert_true(redis_fixture_stop(s.redis));
-    store_driver_wait_ready(s.d, false);
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 300});
-    store_driver_wait(s.d, o);
-    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_true(redis_fixture_restart(s.redis));
-    store_driver_wait_ready(s.d, true);
-}
-
 /* promise T2 */
 TEST_WITH(full_memory_refuses_and_still_lets_a_server_start, ready, end)
 {
@@ -227,39 +133,6 @@ TEST_WITH(a_replica_is_waited_out, ready, end)
     tell_redis("REPLICAOF NO ONE", "+OK");
     store_driver_wait(s.d, o);
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-}
-
-/* promise T1 */
-TEST_WITH(too_few_replicas_is_unavailable, ready, end)
-{
-    tell_redis("CONFIG SET min-replicas-to-write 1", "+OK");
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-}
-
-TEST_WITH(a_dropped_client_comes_back, ready, end)
-{
-    for (int i = 0; i < 20; i++) {
-        tell_redis("CLIENT KILL TYPE normal", ":");
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
-        assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    }
-}
-
-/* promise T12 */
-TEST_WITH(unsafe_stores_are_refused, NULL, end)
-{
-    static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
-    start_redis(evicting);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    store_driver_close_store(s.d);
-    open_store(&(store_options){.allow_unsafe = true});
-    store_driver_wait_ready(s.d, true);
-    tell_redis("CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
-    store_driver_close_store(s.d);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
 }
 
 static bool says_evicts(void *arg)
@@ -313,27 +186,6 @@ TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
     tell_redis("CONFIG RESETSTAT", "+OK");
     store_driver_until(s.d, was_asked_twice, NULL);
     assert_true(store_ready(store_driver_store(s.d), NULL));
-}
-
-/* promise T12 */
-TEST_WITH(another_layout_is_refused, ready, end)
-{
-    tell_redis("GET ls:{meta}:schema", "$1\r\n3\r\n");
-    tell_redis("SET ls:{meta}:schema 2", "+OK");
-    store_driver_close_store(s.d);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "layout"));
-}
-
-/* promise T12 */
-TEST_WITH(an_altered_library_is_refused, redis_alone, end)
-{
-    tell_redis("FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
-               "$26");
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "another text"));
 }
 
 /* Two libraries of other servers: one last used long ago, one never noted. */
@@ -453,21 +305,6 @@ TEST_WITH(the_documented_user_may_run_every_command_of_the_library, redis_alone,
         snprintf(command, sizeof command, "ACL DRYRUN lockstock %s", denied[i]);
         tell_redis(command, "$");
     }
-}
-
-/* promise T8 */
-TEST_WITH(a_wrong_password_is_not_ready, redis_alone, end)
-{
-    char url[URL_BYTES];
-
-    make_documented_user();
-    snprintf(url, sizeof url, "unix://lockstock:wrong@%s", redis_fixture_socket(s.redis));
-    open_store(&(store_options){.url = url});
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_string_equal(store_driver_reason(s.d), "the store refuses the credentials");
-    tell_redis("ACL SETUSER lockstock >wrong", "+OK");
-    store_driver_wait_ready(s.d, true);
 }
 
 TEST_MAIN()

@@ -31,8 +31,7 @@ const char driver_library_text[] =
     "define('put', function(base, args)\n"
     "  return {'PUT', redis.call('SETNX', base .. args[1], args[2])}\n"
     "end)\n"
-    "define('get', function(base, args) return {'GOT', redis.call('GET', base .. args[1]) or ''} end)\n"
-    "define('refuse', function() return {'ERR', 9, 'NO', 'refused', '', 'foreign_data'} end)\n";
+    "define('get', function(base, args) return {'GOT', redis.call('GET', base .. args[1]) or ''} end)\n";
 
 typedef struct submitted {
     struct submitted *next;

@@ -38,7 +38,7 @@ typedef struct driver_call {
 
 /* A function library for tests, on the protocol of server/functions/common.lua:
  *   echo ARG...  {'ECHO', ARG...}      put NAME VALUE  {'PUT', 1 when it was new}
- *   get NAME     {'GOT', VALUE or ''}  refuse          {'ERR', 9, 'NO', 'refused', '', 'foreign_data'}
+ *   get NAME     {'GOT', VALUE or ''}
  *   add N        {'ADDED', total} */
 extern const char driver_library_text[], driver_library_digest[];
 
