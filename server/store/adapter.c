@@ -352,9 +352,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void release(adapter *a)
 {
+    redisFree(a->context);
     lks_rpc_arena_free(a->replies);
     tls_free(a->tls);
     free(a->cipher);
+    free(a);
 }
 
 static void set_socket_options(redisContext *context, bool tcp)
@@ -399,11 +401,10 @@ lks_code adapter_open(uv_loop_t *loop, const adapter_target *to, tls_context *co
     return LKS_OK;
 
 failed:
-    if (context)
-        redisFree(context);
     if (a)
         release(a);
-    free(a);
+    else if (context)
+        redisFree(context);
     return LKS_UNAVAILABLE;
 }
 
@@ -444,11 +445,7 @@ size_t adapter_unsent(const adapter *a)
 
 static void on_closed(uv_handle_t *handle)
 {
-    adapter *a = handle->data;
-
-    redisFree(a->context);
-    release(a);
-    free(a);
+    release(handle->data);
 }
 
 void adapter_close(adapter *a)

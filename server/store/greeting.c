@@ -62,9 +62,7 @@ static void drop_for_reply(greeting *g, const redisReply *reply)
 /* Returns a field's text; "" = none. */
 static const char *field(const redisReply *pairs, const char *name)
 {
-    const redisReply *value = value_field(pairs, name);
-
-    return value && value->type == REDIS_REPLY_STRING ? value->str : "";
+    return value_text(value_field(pairs, name));
 }
 
 /* ---- credentials, database ----------------------------------------------------- */

@@ -79,7 +79,7 @@ struct shard {
     subscription *subscription; /* NULL: without a channel to hear */
     char channel[SHARD_CHANNEL_BYTES], common_channel[SHARD_CHANNEL_BYTES];
     kept_fault logged_loss; /* why the channel was lost, as logged since the shard came up */
-    library *library;
+    library library;
     greeting greeting;
     health health;
     uv_timer_t upkeep;

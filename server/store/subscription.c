@@ -84,7 +84,6 @@ static void on_greeted(void *arg)
 static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
-
     bool was_heard = s->listening;
 
     s->listening = false;
@@ -122,19 +121,9 @@ subscription *subscription_open(const subscription_options *options, const conne
     return s;
 }
 
-void subscription_renew(subscription *s, store_fault fault)
+connection *subscription_connection(subscription *s)
 {
-    connection_drop(s->connection, fault);
-}
-
-void subscription_move(subscription *s, const char *host, uint16_t port, store_fault fault)
-{
-    connection_move(s->connection, host, port, fault);
-}
-
-void subscription_confirm(subscription *s)
-{
-    connection_confirm(s->connection);
+    return s->connection;
 }
 
 void subscription_close(subscription *s, void (*closed)(void *arg), void *arg)

@@ -180,13 +180,6 @@ static void update(topology *t)
     set_state(t, ready ? READY : was_ready(t) ? NOT_READY : t->state);
 }
 
-bool topology_ready(const topology *t, const char **reason)
-{
-    if (reason)
-        *reason = fault_of(&t->fault).text;
-    return t->state == READY;
-}
-
 void topology_look(const topology *t, store_view *ret)
 {
     const shard *m;

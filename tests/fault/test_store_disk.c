@@ -43,7 +43,7 @@ TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
     store_driver_wait(s.d, put("a"));
     fill_disk_and_kill_redis();
     assert_int_equal(redis_of(getpid()), 0);
-    assert_false(store_ready(store_driver_store(s.d), &reason));
+    assert_false(store_driver_ready(s.d, &reason));
     assert_non_null(strstr(reason, "less than 1 MiB"));
     store_look(store_driver_store(s.d), &view);
     assert_non_null(strstr(view.fault.text, "less than 1 MiB"));

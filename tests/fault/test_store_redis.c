@@ -185,7 +185,7 @@ TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
     tell_redis("CONFIG SET maxmemory-policy allkeys-lru", "+OK");
     tell_redis("CONFIG RESETSTAT", "+OK");
     store_driver_until(s.d, was_asked_twice, NULL);
-    assert_true(store_ready(store_driver_store(s.d), NULL));
+    assert_true(store_driver_ready(s.d, NULL));
 }
 
 /* Two libraries of other servers: one last used long ago, one never noted. */

@@ -197,6 +197,16 @@ void store_driver_wait_ready(store_driver *d, bool ready)
     store_driver_until(d, ready ? is_ready : is_not_ready, d);
 }
 
+bool store_driver_ready(const store_driver *d, const char **reason)
+{
+    store_view view;
+
+    store_look(d->store, &view);
+    if (reason)
+        *reason = view.fault.text;
+    return view.ready;
+}
+
 unsigned store_driver_ups(const store_driver *d)
 {
     return d->ups;

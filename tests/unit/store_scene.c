@@ -42,7 +42,7 @@ static void on_listening(void *arg)
 {
     assert_ptr_equal(arg, here.d);
     here.listening++;
-    here.listening_while_unready |= !store_ready(store_driver_store(here.d), NULL);
+    here.listening_while_unready |= !store_driver_ready(here.d, NULL);
 }
 
 store_options scene_listens(store_options options)

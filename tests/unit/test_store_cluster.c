@@ -133,7 +133,7 @@ static bool is_degraded(void *arg)
     const char *reason;
     (void)arg;
 
-    return store_ready(store_driver_store(here.d), &reason) && reason;
+    return store_driver_ready(here.d, &reason) && reason;
 }
 
 static bool is_whole(void *arg)
@@ -141,7 +141,7 @@ static bool is_whole(void *arg)
     const char *reason;
     (void)arg;
 
-    return store_ready(store_driver_store(here.d), &reason) && !reason;
+    return store_driver_ready(here.d, &reason) && !reason;
 }
 
 static void stop_node(int i)
@@ -216,7 +216,7 @@ static bool a_move_is_told_of(void *arg)
     (void)arg;
 
     call(low);
-    return store_ready(store_driver_store(here.d), &reason) && reason && strstr(reason, "slot 3429 of 127.0.0.1");
+    return store_driver_ready(here.d, &reason) && reason && strstr(reason, "slot 3429 of 127.0.0.1");
 }
 
 /* One that was left half moved: its calls say why, and so does the store. */
@@ -295,7 +295,7 @@ TEST(a_node_that_comes_back_is_told_like_a_store)
     unsigned before = here.listening;
     fake_redis_hang_up(node[B].fake);
     store_driver_until(here.d, is_degraded, NULL);
-    assert_true(store_ready(store_driver_store(here.d), NULL));
+    assert_true(store_driver_ready(here.d, NULL));
     store_driver_until(here.d, listens_again, &before);
 }
 
@@ -340,7 +340,7 @@ TEST(a_dead_node_leaves_the_others_serving)
     assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     const char *reason;
-    assert_true(store_ready(store_driver_store(here.d), &reason));
+    assert_true(store_driver_ready(here.d, &reason));
     assert_non_null(strstr(reason, "1 of 2 primaries serve"));
 }
 
@@ -374,7 +374,7 @@ static bool is_ready_from_afar(void *arg)
     if (now > *hellos)
         uv_timer_start(&far, answer_hello, FAR_MS, 0);
     *hellos = now;
-    return store_ready(store_driver_store(here.d), NULL);
+    return store_driver_ready(here.d, NULL);
 }
 
 /* Its network is slow: a connection takes longer than looks are apart. */
