@@ -2,7 +2,6 @@
 #include "support/fake_redis.h"
 
 #include <hiredis/hiredis.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -462,14 +461,13 @@ size_t fake_redis_sub_calls(const fake_redis *f, size_t i)
 
 void fake_redis_say(fake_redis *f, const char *raw)
 {
-    for (peer *p = f->peers; p; p = p->next)
-        say(p, raw);
+    fake_redis_say_to(f, NULL, raw);
 }
 
 void fake_redis_say_to(fake_redis *f, const char *command, const char *raw)
 {
     for (peer *p = f->peers; p; p = p->next)
-        if (strcmp(p->last, command) == 0)
+        if (!command || strcmp(p->last, command) == 0)
             say(p, raw);
 }
 
@@ -487,16 +485,10 @@ void fake_redis_publish(fake_redis *f, const char *channel, const char *text)
     free(message);
 }
 
-void fake_redis_turn_deaf(fake_redis *f)
+void fake_redis_turn_deaf(fake_redis *f, bool only_to_subscribers)
 {
     for (peer *p = f->peers; p; p = p->next)
-        uv_read_stop(&p->on.stream);
-}
-
-void fake_redis_deafen_subscribers(fake_redis *f)
-{
-    for (peer *p = f->peers; p; p = p->next)
-        if (p->subscribed)
+        if (p->subscribed || !only_to_subscribers)
             uv_read_stop(&p->on.stream);
 }
 

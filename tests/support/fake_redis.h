@@ -3,6 +3,7 @@
 #ifndef LOCKSTOCK_TESTS_FAKE_REDIS_H
 #define LOCKSTOCK_TESTS_FAKE_REDIS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct uv_loop_s;
@@ -47,20 +48,15 @@ const char *fake_redis_url(const fake_redis *fake);
 unsigned fake_redis_connections(const fake_redis *fake);
 unsigned fake_redis_open_connections(const fake_redis *fake);
 
-/* Sends bytes to every open connection, asked or not. */
+/* Sends bytes to every open connection, asked or not; with a command only to those whose last one it was. */
 void fake_redis_say(fake_redis *fake, const char *raw);
-
-/* The same to the connections whose last command this was. */
 void fake_redis_say_to(fake_redis *fake, const char *command, const char *raw);
 
 /* Sends a message to every connection that has subscribed. */
 void fake_redis_publish(fake_redis *fake, const char *channel, const char *text);
 
-/* Reads nothing more from the open connections. */
-void fake_redis_turn_deaf(fake_redis *fake);
-
-/* The same of those that have subscribed. */
-void fake_redis_deafen_subscribers(fake_redis *fake);
+/* Reads nothing more from the open connections, or from those that have subscribed. */
+void fake_redis_turn_deaf(fake_redis *fake, bool only_to_subscribers);
 
 /* Closes every open connection. */
 void fake_redis_hang_up(fake_redis *fake);

@@ -305,15 +305,6 @@ TEST(persistence_is_what_a_crash_loses)
     expect("problem memory");
 }
 
-TEST(a_failover_without_wait_replicas_may_lose_writes)
-{
-    store.fails_over = true;
-    expect("warning failover");
-    remedy_has("failover", "--wait-replicas");
-    store.wait_replicas = 1;
-    expect("");
-}
-
 TEST(missing_sentinels_are_reported)
 {
     store.sentinels = store.sentinels_answering = 3;

@@ -331,19 +331,6 @@ TEST(calls_that_wait_go_with_their_slot)
     assert_calls(0, 2);
 }
 
-TEST(a_dead_node_leaves_the_others_serving)
-{
-    open_ready();
-    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    stop_node(B);
-    store_driver_until(here.d, is_degraded, NULL);
-    assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
-    const char *reason;
-    assert_true(store_driver_ready(here.d, &reason));
-    assert_non_null(strstr(reason, "1 of 2 primaries serve"));
-}
-
 /* What answers at B's address is another node than the map says: it has none of B's groups. */
 TEST(another_node_at_an_address_is_not_used)
 {

@@ -31,7 +31,7 @@ static void submit_more_than_the_kernel_takes(outcome **large, outcome **behind)
     memset(big, 'x', sizeof big - 1);
     *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
     *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
-    fake_redis_turn_deaf(here.fake);
+    fake_redis_turn_deaf(here.fake, false);
     for (int i = 0; i < 10; i++)
         uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
 }
@@ -119,7 +119,7 @@ TEST(silence_is_noticed)
 TEST(a_store_that_does_not_answer_is_not_ready)
 {
     scene_restart_with(&(store_options){.silence_timeout_ms = 600000, .role_check_ms = 100});
-    fake_redis_turn_deaf(here.fake);
+    fake_redis_turn_deaf(here.fake, false);
     store_driver_wait_ready(here.d, false);
     assert_string_equal(store_driver_reason(here.d), "the store does not answer");
     assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_SILENT);

@@ -162,13 +162,6 @@ static void tell_switch(const char *name, size_t from, size_t to)
     fake_redis_publish(here.fake, "+switch-master", text);
 }
 
-TEST(calls_go_where_a_sentinel_says)
-{
-    open_ready();
-    assert_true(serves(0));
-    assert_int_equal(fake_redis_connections(primaries[1].fake), 0);
-}
-
 /* One of three is broken, or somebody else's: the password is not for whom it names, whatever the epoch. */
 TEST(one_sentinel_of_three_cannot_ask_for_the_password)
 {

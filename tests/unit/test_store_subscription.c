@@ -173,7 +173,7 @@ TEST(a_channel_that_is_silent_is_heard_again)
 {
     start_stage("", NULL, 0, 40);
     scene_until_listening(1);
-    fake_redis_deafen_subscribers(here.fake);
+    fake_redis_turn_deaf(here.fake, true);
     scene_until_listening(2);
     assert_in_range(subscribes(), 2, 100);
     assert_int_equal(store_driver_ups(here.d), 1);

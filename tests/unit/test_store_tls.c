@@ -130,6 +130,11 @@ static void assert_not_let_in(const char *url, const store_files *files, const c
     store_driver_close_store(here.d);
 }
 
+static void ask_redis(const char *command)
+{
+    free(redis_fixture_command(here.redis, command));
+}
+
 TEST_WITH(calls_go_over_tls_also_large_ones, start_alone, stop)
 {
     static char big[BIG + 1];
@@ -147,15 +152,11 @@ TEST_WITH(calls_go_over_tls_also_large_ones, start_alone, stop)
     }
 }
 
-TEST_WITH(a_store_must_be_signed_by_the_ca, start_alone, stop)
-{
-    assert_not_let_in(here.url, &(store_files){.ca = here.other_ca}, "self-signed certificate");
-}
-
 TEST_WITH(a_store_must_be_the_one_that_is_meant, start_alone, stop)
 {
     char url[64];
 
+    assert_not_let_in(here.url, &(store_files){.ca = here.other_ca}, "self-signed certificate");
     assert_not_let_in(here.url, &(store_files){.ca = here.ca, .server_name = "redis.other"}, "mismatch");
     snprintf(url, sizeof url, "rediss://127.0.0.1:%s", here.port);
     assert_not_let_in(url, &(store_files){.ca = here.ca}, "mismatch");
@@ -165,13 +166,11 @@ TEST_WITH(a_store_must_be_the_one_that_is_meant, start_alone, stop)
 
 TEST_WITH(a_store_without_tls_is_not_spoken_to, start_alone, stop)
 {
-    char *port = redis_fixture_command(here.redis, "CONFIG SET port 0");
     char url[64];
     unsigned plain = free_port();
 
-    free(port);
     snprintf(url, sizeof url, "CONFIG SET port %u", plain);
-    free(redis_fixture_command(here.redis, url));
+    ask_redis(url);
     snprintf(url, sizeof url, "rediss://localhost:%u", plain);
     assert_not_let_in(url, &(store_files){.ca = here.ca}, "does not answer in time");
 }
@@ -192,24 +191,7 @@ TEST_WITH(a_certificate_that_is_demanded_is_shown, start_asking, stop)
 
 static void write_password(const char *text)
 {
-    FILE *file = fopen(here.password, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-static bool came_back(void *arg)
-{
-    return store_driver_ups(here.d) > *(unsigned *)arg;
-}
-
-static void cut_connections(void)
-{
-    unsigned ups = store_driver_ups(here.d);
-
-    free(redis_fixture_command(here.redis, "CLIENT KILL TYPE normal"));
-    store_driver_until(here.d, came_back, &ups);
+    assert_true(tempdir_write(here.password, text));
 }
 
 TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
@@ -218,14 +200,14 @@ TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
     outcome *calls[64];
 
     write_password("first\n");
-    free(redis_fixture_command(here.redis, "CONFIG SET requirepass first"));
+    ask_redis("CONFIG SET requirepass first");
     open_store(here.url, &(store_files){.ca = here.ca, .password = here.password});
     store_driver_wait_ready(here.d, true);
     write_password("second\n");
     for (size_t i = 0; i < 32; i++)
         calls[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
     /* From the socket, which has the new password from here on. */
-    free(redis_fixture_command(here.redis, "AUTH first\r\nCONFIG SET requirepass second"));
+    ask_redis("AUTH first\r\nCONFIG SET requirepass second");
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_OK);
     for (size_t i = 32; i < 64; i++)
         calls[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
@@ -234,9 +216,9 @@ TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
         assert_outcome(calls[i], LKS_OK, LKS_APPLIED_YES);
     }
     assert_int_equal(store_driver_ups(here.d), 1);
-    free(redis_fixture_command(here.redis, "AUTH second\r\nCLIENT KILL TYPE normal"));
-    unsigned ups = 1;
-    store_driver_until(here.d, came_back, &ups);
+    ask_redis("AUTH second\r\nCLIENT KILL TYPE normal");
+    store_driver_wait_ready(here.d, false);
+    store_driver_wait_ready(here.d, true);
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK,
                    LKS_APPLIED_YES);
 }
@@ -255,7 +237,9 @@ TEST_WITH(files_that_cannot_be_used_leave_all_as_it_was, start_alone, stop)
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_INVALID_ARGUMENT);
     assert_int_equal(rename(away, here.ca), 0);
     assert_non_null(strstr(error.message, here.ca));
-    cut_connections();
+    ask_redis("CLIENT KILL TYPE normal");
+    store_driver_wait_ready(here.d, false);
+    store_driver_wait_ready(here.d, true);
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
 }
 
