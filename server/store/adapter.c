@@ -5,7 +5,7 @@
  *        |   \--with TLS--> HANDSHAKE -done-^ \
  *        \--------- error ----\----------------------------------> lost
  *
- * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the
+ * hiredis formats commands, parses replies, and writes without TLS. No more than ENCRYPT_BYTES are encrypted before the
  * kernel has taken them, because encrypted bytes count as sent. */
 #include "store/adapter.h"
 
@@ -26,7 +26,7 @@
 #include "net/tls.h"
 
 enum {
-    READ_BYTES = 16 * 1024,             /* read at once by redisBufferRead */
+    READ_BYTES = 16 * 1024,             /* read at once */
     READS_MAX = 16,                     /* reads in one loop turn */
     REPLY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one reply; no function returns more */
     GREETING_BYTES_MAX = 1024 * 1024,   /* before adapter_trust; most of it is for the text of the function library */
@@ -273,8 +273,32 @@ static bool pass_replies(adapter *a)
     }
 }
 
+/* Passes decrypted replies. Returns false if the adapter has ended. */
+static bool take_cipher(adapter *a, const uint8_t *cipher, size_t len)
+{
+    uint8_t bytes[READ_BYTES];
+    int n;
+
+    if (!tls_feed(a->tls, cipher, len)) {
+        lose(a, "out of memory");
+        return false;
+    }
+    if (a->in_handshake && !continue_handshake(a))
+        return false;
+    while (!a->in_handshake && (n = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
+        if (n < 0) {
+            lose_tls(a);
+            return false;
+        }
+        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)n);
+        if (!pass_replies(a))
+            return false;
+    }
+    return true;
+}
+
 /* Reads once. Returns 1: there may be more; 0: not now; -1: the adapter has ended. */
-static int read_tls(adapter *a)
+static int read_once(adapter *a)
 {
     uint8_t bytes[READ_BYTES];
     ssize_t n = recv(a->context->fd, bytes, sizeof bytes, 0);
@@ -285,49 +309,20 @@ static int read_tls(adapter *a)
         lose(a, n == 0 ? "Server closed the connection" : strerror(errno));
         return -1;
     }
-    if (!tls_feed(a->tls, bytes, (size_t)n)) {
-        lose(a, "out of memory");
-        return -1;
-    }
-    if (a->in_handshake && !continue_handshake(a))
-        return -1;
-    int plain;
-    while (!a->in_handshake && (plain = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
-        if (plain < 0) {
-            lose_tls(a);
-            return -1;
-        }
-        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)plain);
-        if (!pass_replies(a))
-            return -1;
-    }
-    return n == sizeof bytes;
+    if (!a->tls)
+        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)n);
+    bool lives = a->tls ? take_cipher(a, bytes, (size_t)n) : pass_replies(a);
+    return lives ? n == sizeof bytes : -1;
 }
 
-static void read_all_tls(adapter *a)
+static void read_all(adapter *a)
 {
     int more = 1;
 
     for (int i = 0; i < READS_MAX && more == 1; i++)
-        more = read_tls(a);
-    if (more >= 0)
+        more = read_once(a);
+    if (more >= 0 && a->tls)
         watch(a, !flush_tls(a)); /* TLS may have its own bytes to send */
-}
-
-static void read_replies(adapter *a)
-{
-    size_t got = READ_BYTES;
-
-    for (int i = 0; i < READS_MAX && got == READ_BYTES; i++) {
-        size_t before = a->context->reader->len;
-        if (redisBufferRead(a->context) != REDIS_OK) {
-            lose(a, a->context->errstr);
-            return;
-        }
-        got = a->context->reader->len - before;
-        if (!pass_replies(a))
-            return;
-    }
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -340,12 +335,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         adapter_flush(a);
-    if (a->tls && (status < 0 || (events & UV_READABLE)))
-        read_all_tls(a);
-    else if (a->context->err != 0)
+    if (a->context->err != 0)
         lose(a, a->context->errstr); /* found while writing */
     else if (status < 0 || (events & UV_READABLE))
-        read_replies(a);
+        read_all(a);
     if (status < 0 && !a->ended)
         lose(a, uv_strerror(status)); /* libuv stopped the poll */
 }

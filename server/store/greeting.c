@@ -51,10 +51,8 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
 static void drop_for_reply(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
-    store_fault fault = STORE_FAULT(STORE_MISFIT, "the store's answer to the greeting is not understood");
+    store_fault fault = errors_of_reply(reply, "the store's answer to the greeting is not understood");
 
-    if (reply->type == REDIS_REPLY_ERROR)
-        fault = errors_fault(errors_find(reply->str, reply->len));
     snprintf(text, sizeof text, "%s%s", fault.text, setting_of(g, reply));
     drop(g, fault.reason, text);
 }

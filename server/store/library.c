@@ -35,9 +35,7 @@ static void fail(library *l, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
-    end(l, LIBRARY_FAILED,
-        reply->type == REDIS_REPLY_ERROR ? errors_fault(errors_find(reply->str, reply->len))
-                                         : STORE_FAULT(STORE_MISFIT, "the store's answer is not a library"));
+    end(l, LIBRARY_FAILED, errors_of_reply(reply, "the store's answer is not a library"));
 }
 
 static void on_loaded(void *arg, const redisReply *reply)

@@ -39,10 +39,7 @@ static void on_subscribed(void *arg, const redisReply *reply)
     if (!reply)
         return;
     if (!is_of_kind(reply, "subscribe", 3)) {
-        connection_drop(s->connection,
-                        reply->type == REDIS_REPLY_ERROR
-                            ? errors_fault(errors_find(reply->str, reply->len))
-                            : STORE_FAULT(STORE_MISFIT, "the store's answer to SUBSCRIBE is not understood"));
+        connection_drop(s->connection, errors_of_reply(reply, "the store's answer to SUBSCRIBE is not understood"));
         return;
     }
     connection_ready(s->connection);

@@ -240,19 +240,28 @@ TEST(a_greeting_without_end_is_cut_off_early)
     }
 }
 
+/* A new connection gets this answer; it is used. */
+static void reconnect_with(const char *words, const char *answer)
+{
+    unsigned seen = scene_seen(words);
+
+    scene_answer(words, answer);
+    fake_redis_hang_up(here.fake);
+    scene_until_seen(words, seen + 1);
+    store_driver_wait_ready(here.d, true);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
+}
+
 /* Times that no Redis tells. */
 /* promise T13 */
 TEST(a_library_of_an_impossible_age_is_not_deleted)
 {
     static const char *const times[] = {"'-9223372036854775808", "'9223372036854775807", "'1699999999", ":1\r\n"};
+
     scene_answer(SCENE_LIBRARIES, "[[library_name lockstock_aaaa]]");
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        scene_answer("HGET", times[i]);
-        fake_redis_hang_up(here.fake);
-        scene_until_seen("HGET", (unsigned)i + 1);
-        store_driver_wait_ready(here.d, true);
-        scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
-        assert_int_equal(fake_redis_seen(here.fake, "FUNCTION DELETE"), 0);
+        reconnect_with("HGET", times[i]);
+        assert_int_equal(scene_seen("FUNCTION DELETE"), 0);
     }
 }
 
@@ -264,12 +273,7 @@ TEST(a_clock_that_no_redis_tells_is_not_known)
     store_view view;
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        unsigned seen = fake_redis_seen(here.fake, "TIME");
-        scene_answer("TIME", times[i]);
-        fake_redis_hang_up(here.fake);
-        scene_until_seen("TIME", seen + 1);
-        store_driver_wait_ready(here.d, true);
-        scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
+        reconnect_with("TIME", times[i]);
         store_look(store_driver_store(here.d), &view);
         assert_int_equal(view.at_ms, 0);
     }

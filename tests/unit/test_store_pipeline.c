@@ -29,30 +29,21 @@ TEST(calls_of_one_turn_and_function_share_an_fcall)
     assert_int_equal(outcome_number(o[2], 1), 3);
 }
 
-static void several_groups(void)
-{
-    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
+static const driver_call of_groups[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
                                         {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
                                         {.function = "echo", .base = "ls:{test/a}:", .weight = 1}};
-    outcome *o[3];
 
-    scene_call_all(calls, 3, o);
-}
-
-/* Each sub-call has its own base then, also where two have the same. */
+/* Each sub-call has its own base then, also where two have the same. In Redis Cluster the keys of a command must lie in
+ * one slot: several bases are arguments. */
 /* promise T11 */
 TEST(calls_of_several_groups_share_an_fcall)
 {
-    several_groups();
-    scene_assert_last("FCALL echo_7e577e577e577e57 3 ls:{test/a}: ls:{test/b}: ls:{test/a}: 0 0 0");
-}
+    outcome *o[3];
 
-/* There the keys of a command must lie in one slot: several bases are arguments. */
-/* promise T11 */
-TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
-{
+    scene_call_all(of_groups, 3, o);
+    scene_assert_last("FCALL echo_7e577e577e577e57 3 ls:{test/a}: ls:{test/b}: ls:{test/a}: 0 0 0");
     scene_restart_on_cluster();
-    several_groups();
+    scene_call_all(of_groups, 3, o);
     assert_int_equal(scene_seen("FCALL"), 1);
     scene_assert_last("FCALL echo_7e577e577e577e57 0 1 ls:{test/a}: 1 ls:{test/b}: 1 ls:{test/a}:");
 }
@@ -61,18 +52,15 @@ TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
 /* promise T11 */
 TEST(what_is_elsewhere_is_asked_for_by_its_key)
 {
-    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
-                                        {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
-                                        {.function = "echo", .base = "ls:{test/c}:", .weight = 1}};
     outcome *o[3];
 
     scene_restart_on_cluster();
     scene_reply("[[DONE] [ELSEWHERE] [ELSEWHERE]]", 1);
-    scene_call_all(calls, 3, o);
+    scene_call_all(of_groups, 3, o);
     for (int i = 0; i < 3; i++)
         assert_string_equal(outcome_text(o[i], 0), "DONE");
     assert_int_equal(scene_seen("FCALL"), 3);
-    scene_assert_last("FCALL echo_7e577e577e577e57 1 ls:{test/c}: 0");
+    scene_assert_last("FCALL echo_7e577e577e577e57 1 ls:{test/a}: 0");
 }
 
 /* promise T11 */
@@ -105,9 +93,15 @@ static void pass_a_turn(void)
     store_driver_until(here.d, turn_passed, &turns);
 }
 
+/* A call that may share an FCALL. */
+static outcome *submit_light(void)
+{
+    return store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+}
+
 static outcome *submit_in_a_turn(void)
 {
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    outcome *o = submit_light();
 
     pass_a_turn();
     return o;
@@ -135,7 +129,7 @@ TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
 static void submit_another(void *arg, const store_result *result)
 {
     (void)result;
-    *(outcome **)arg = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    *(outcome **)arg = submit_light();
 }
 
 static bool was_answered(void *arg)
@@ -170,7 +164,7 @@ TEST(what_fills_an_fcall_does_not_wait)
     submit_in_a_turn();
     submit_in_a_turn();
     for (int i = 0; i < 64; i++)
-        store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+        submit_light();
     scene_until_seen("FCALL", 3);
     assert_int_equal(fake_redis_sub_calls(here.fake, 2), 64);
     assert_int_equal(fake_redis_connections(here.fake), 1); /* and not because Redis said nothing for so long */
@@ -229,24 +223,6 @@ TEST(what_differs_is_told_apart_among_many)
     scene_restart_on_cluster();
     many_targets();
     assert_int_equal(scene_seen("FCALL"), 400 + 7);
-}
-
-/* promise T11 */
-TEST(a_shared_fcall_stays_short)
-{
-    driver_call calls[200];
-    outcome *o[200];
-    size_t most = 0, all = 0;
-
-    for (int i = 0; i < 200; i++)
-        calls[i] = (driver_call){.function = "echo", .weight = 1};
-    scene_call_all(calls, 200, o);
-    for (size_t i = 0; i < scene_seen("FCALL"); i++) {
-        most = fake_redis_sub_calls(here.fake, i) > most ? fake_redis_sub_calls(here.fake, i) : most;
-        all += fake_redis_sub_calls(here.fake, i);
-    }
-    assert_int_equal(all, 200);
-    assert_int_equal(most, 64);
 }
 
 /* What is heavy shares an FCALL with few, and nothing overtakes it. */
@@ -313,7 +289,7 @@ TEST(one_call_of_a_shared_fcall_may_be_late)
 {
     scene_reply(fake_silent, 1);
     outcome *late = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = SENT_MS});
-    outcome *patient = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    outcome *patient = submit_light();
     store_driver_wait(here.d, late);
     fake_redis_say(here.fake, "[[A] [B]]");
     store_driver_wait(here.d, patient);
