@@ -166,22 +166,29 @@ static void say_done(peer *p, size_t n)
 /* The library listed with the code that the driver's store has. */
 static void say_library(peer *p)
 {
-    size_t size = strlen(driver_library_text) + 256;
-    char *text = malloc(size);
+    char *text;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
 
-    if (!text)
-        abort();
-    snprintf(text, size,
-             "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$26\r\nlockstock_%s\r\n$12\r\nlibrary_code\r\n$%zu\r\n%s\r\n",
-             driver_library_digest, strlen(driver_library_text), driver_library_text);
+    fprintf(to, "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$26\r\nlockstock_%s\r\n$12\r\nlibrary_code\r\n$%zu\r\n%s\r\n",
+            driver_library_digest, strlen(driver_library_text), driver_library_text);
+    fclose(to);
     say(p, text);
     free(text);
 }
 
-static void say_usual(peer *p, size_t argc, const char *const *argv)
+/* Whether a line begins with these words. */
+static bool begins(const char *line, const char *words)
+{
+    size_t n = strlen(words);
+
+    return strncmp(line, words, n) == 0 && (line[n] == ' ' || line[n] == '\n');
+}
+
+static void say_usual(peer *p, const char *line, size_t argc, const char *const *argv)
 {
     static const struct usual {
-        const char *command, *reply;
+        const char *words, *reply;
     } all[] = {
         {"HELLO", "[version 7.0.15 role master]"},
         {"CONFIG", "[save  appendonly yes maxmemory 0 maxmemory-policy noeviction]"},
@@ -191,45 +198,25 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         {"PING", "+PONG\r\n"},
         {"INFO", "'role:master"},
         {"HSET", ":1\r\n"},
+        {"FUNCTION LIST LIBRARYNAME lockstock_*", "[]"},
     };
+    char text[256];
 
     if (strcmp(argv[0], "FCALL") == 0) {
         say_done(p, count_sub_calls(argc, argv));
-        return;
-    }
-    if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
-        char text[256];
+    } else if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
         snprintf(text, sizeof text, "[subscribe %s :1]", argv[1]);
         say(p, text);
-        return;
-    }
-    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 5) {
-        say_library(p);
-        return;
-    }
-    if (strcmp(argv[0], "FUNCTION") == 0) {
-        say(p, argc == 4 ? "*0\r\n" : "+OK\r\n");
-        return;
-    }
-    if (p->subscribed && strcmp(argv[0], "PING") == 0) {
+    } else if (p->subscribed && strcmp(argv[0], "PING") == 0) {
         say(p, "[pong  ]");
-        return;
+    } else if (strcmp(argv[argc - 1], "WITHCODE") == 0) {
+        say_library(p);
+    } else {
+        size_t i = 0;
+        while (i < sizeof all / sizeof *all && !begins(line, all[i].words))
+            i++;
+        say(p, i < sizeof all / sizeof *all ? all[i].reply : "+OK\r\n");
     }
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (strcmp(all[i].command, argv[0]) == 0) {
-            say(p, all[i].reply);
-            return;
-        }
-    }
-    say(p, "+OK\r\n");
-}
-
-/* Whether a line begins with these words. */
-static bool begins(const char *line, const char *words)
-{
-    size_t n = strlen(words);
-
-    return strncmp(line, words, n) == 0 && (line[n] == ' ' || line[n] == '\n');
 }
 
 static const char *note(fake_redis *f, size_t argc, const char *const *argv)
@@ -329,13 +316,13 @@ static rule **find_rule(fake_redis *f, const char *line)
     return at;
 }
 
-static void act(peer *p, const char *reply, size_t argc, const char *const *argv)
+static void act(peer *p, const char *reply, const char *line, size_t argc, const char *const *argv)
 {
     p->stuck = p->stuck || reply == fake_stuck;
     if (p->stuck || reply == fake_silent)
         return;
     if (reply == fake_usual)
-        say_usual(p, argc, argv);
+        say_usual(p, line, argc, argv);
     else if (reply == fake_close)
         close_peer(p);
     else
@@ -354,8 +341,9 @@ static void answer(peer *p, const redisReply *command)
         f->sub_calls[f->fcalls++] = count_sub_calls(n, words);
     snprintf(p->last, sizeof p->last, "%s", words[0]);
     p->subscribed = p->subscribed || strcmp(words[0], "SUBSCRIBE") == 0;
-    rule **r = find_rule(f, note(f, n, words));
-    act(p, *r ? (*r)->reply : fake_usual, n, words);
+    const char *line = note(f, n, words);
+    rule **r = find_rule(f, line);
+    act(p, *r ? (*r)->reply : fake_usual, line, n, words);
     if (*r && (*r)->once)
         take_rule(r);
 }
