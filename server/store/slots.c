@@ -12,7 +12,7 @@
 
 #include "memory.h"
 
-enum { POLYNOMIAL = 0x1021, WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
+enum { WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
 
 /* CRC16 (XMODEM), four bits a step. */
 static uint16_t crc16(const char *text, size_t len)

@@ -422,19 +422,6 @@ TEST(replicas_that_do_not_fit_into_the_text_are_counted)
     assert_null(strstr(find("replicas", false)->remedy, "--wait-replicas"));
 }
 
-TEST(each_primary_has_its_own_finding)
-{
-    lks_primary_status *healthy = with_replicas(), lonely = *healthy, *both[] = {&lonely, healthy};
-
-    lonely.address = "z:9";
-    lonely.n_replicas = 0;
-    store.n_primaries = 2;
-    store.primaries = both;
-    expect("problem replicas");
-    text_has("replicas", "z:9 has 0 of the 1 replicas that --wait-replicas asks for");
-    ok_text_has("replicas", "a:1: min-replicas-to-write 0; b:2 0 bytes behind");
-}
-
 TEST(min_replicas_to_write_bounds_what_a_failover_loses)
 {
     lks_primary_status *p = with_replicas();
