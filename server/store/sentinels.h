@@ -9,7 +9,6 @@
 
 #include <stdint.h>
 
-#include "store/login.h"
 #include "store/types.h"
 #include "store/url.h"
 

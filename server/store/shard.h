@@ -14,7 +14,6 @@
 #include "store/greeting.h"
 #include "store/health.h"
 #include "store/library.h"
-#include "store/login.h"
 #include "store/pipeline.h"
 #include "store/slots.h"
 #include "store/types.h"

@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "store/connection.h"
-#include "store/login.h"
 
 typedef struct subscription subscription;
 

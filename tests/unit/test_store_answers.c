@@ -1,6 +1,5 @@
 /* What Redis may answer to an FCALL, row by row of docs/guarantees.md, and what
  * it should not: garbage ends the connection, never the server. */
-#include <unistd.h>
 #include <uv.h>
 
 #include "store_scene.h"

@@ -113,12 +113,12 @@ TEST(what_may_pass_is_tried_until_it_does)
         {SCENE_LIBRARY, "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
         {SCENE_LIBRARY, "+OK\r\n", "not a library", LKS_REASON_STORE_MISFIT},
         {"HELLO", "garbage\r\n", "a malformed reply", LKS_REASON_STORE_UNREACHABLE},
-        {"GET", NULL, "closed", LKS_REASON_STORE_UNREACHABLE},
+        {"GET", fake_close, "closed", LKS_REASON_STORE_UNREACHABLE},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%s: %s\n", rows[i].words, rows[i].why);
-        open_store(rows[i].words, rows[i].reply ? rows[i].reply : fake_close, ":pw@", "?db=99", false);
+        open_store(rows[i].words, rows[i].reply, ":pw@", "?db=99", false);
         scene_until_reason(rows[i].why);
         assert_int_equal(store_driver_fault(here.d), rows[i].reason);
         assert_int_equal(store_driver_ups(here.d), 0);

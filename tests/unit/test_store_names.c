@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <uv.h>
 
 #include "store_scene.h"
 #include "test.h"

@@ -1,8 +1,5 @@
 /* Calls between the store and Redis: what shares an FCALL, what a deadline and a
  * bound mean, how a missing function comes back, how all ends. */
-#include <unistd.h>
-#include <uv.h>
-
 #include "store_scene.h"
 #include "test.h"
 

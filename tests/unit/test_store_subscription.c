@@ -100,14 +100,13 @@ TEST(an_answer_that_confirms_nothing_is_tried_again)
         {"[unsubscribe x :0]", "not understood"},
         {"[:1 :1 :1]", "not understood"},
         {"garbage\r\n", "a malformed reply"},
-        {NULL, "closed"},
-        {NULL, "greeting"},
+        {fake_close, "closed"},
+        {fake_silent, "greeting"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *act = strcmp(rows[i].why, "closed") == 0 ? fake_close : fake_silent;
         print_message("%s\n", rows[i].why);
-        start_stage("SUBSCRIBE", rows[i].answer ? rows[i].answer : act, 50, 0);
+        start_stage("SUBSCRIBE", rows[i].answer, 50, 0);
         scene_until_reason(rows[i].why);
         assert_int_equal(here.listening, 0);
         assert_int_equal(store_driver_ups(here.d), 0);
@@ -125,6 +124,13 @@ TEST(a_node_of_a_cluster_wants_a_clusters_url)
     scene_until_reason("redis+cluster://");
     assert_int_equal(subscribes(), 0);
     assert_int_equal(store_driver_ups(here.d), 0);
+}
+
+static bool hears_what_is_published(void *arg)
+{
+    (void)arg;
+    fake_redis_publish(here.fake, SCENE_CHANNEL, "x");
+    return here.messages > 0;
 }
 
 /* Said on the channel's connection only: the store stays, and what does not wait goes on. */
@@ -151,8 +157,7 @@ TEST(what_is_no_message_costs_the_connection)
         assert_int_equal(fake_redis_open_connections(here.fake), 2);
         assert_int_equal(here.messages, 0);
         assert_int_equal(store_driver_ups(here.d), 1);
-        publish(1);
-        scene_until_messages(1);
+        store_driver_until(here.d, hears_what_is_published, NULL);
     }
 }
 
