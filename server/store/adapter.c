@@ -1,9 +1,9 @@
 /* Invariant: no event after `lost` or adapter_close, and memory stays until the loop has closed the handle, so an
  * event may close its own adapter.
  *
- *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
+ *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> ENDED
  *        |   \--with TLS--> HANDSHAKE -done-^ \
- *        \--------- error ----\----------------------------------> lost
+ *        \--------- error ----\----------------------------------> ENDED
  *
  * hiredis formats commands, parses replies, and writes without TLS. No more than ENCRYPT_BYTES are encrypted before the
  * kernel has taken them, because encrypted bytes count as sent. */
@@ -36,6 +36,8 @@ enum {
     WHY_BYTES = 160,
 };
 
+typedef enum adapter_state { CONNECTING, HANDSHAKE, OPEN, ENDED } adapter_state; /* ENDED: lost or closed */
+
 struct adapter {
     uv_poll_t poll;
     redisContext *context;
@@ -48,9 +50,7 @@ struct adapter {
     tls *tls;        /* NULL: none */
     uint8_t *cipher; /* encrypted bytes for the kernel, from `taken` to `filled` */
     size_t taken, filled;
-    bool in_handshake;
-    bool connected;
-    bool ended; /* lost or closed */
+    adapter_state state;
 };
 
 /* ---- replies: hiredis' objects, allocated in the arena ----------------------------- */
@@ -144,14 +144,14 @@ static void watch(adapter *a, bool writable)
 
 static void lose(adapter *a, const char *reason)
 {
-    a->ended = true;
+    a->state = ENDED;
     uv_poll_stop(&a->poll);
     a->on.lost(a->on.arg, reason);
 }
 
 static void open_up(adapter *a)
 {
-    a->connected = true;
+    a->state = OPEN;
     watch(a, false);
     a->on.connected(a->on.arg);
 }
@@ -189,7 +189,7 @@ static bool send_cipher(adapter *a)
 /* Removes written bytes from the buffer once, at the end, because that moves the rest. */
 static bool flush_tls(adapter *a)
 {
-    size_t len = a->connected ? sdslen(a->context->obuf) : 0, at = 0;
+    size_t len = a->state == OPEN ? sdslen(a->context->obuf) : 0, at = 0;
     bool all;
 
     while ((all = send_cipher(a)) && at < len) {
@@ -213,11 +213,9 @@ static bool continue_handshake(adapter *a)
         lose_tls(a);
         return false;
     }
-    if (state == TLS_UP) {
-        a->in_handshake = false;
+    if (state == TLS_UP)
         open_up(a);
-    }
-    return !a->ended;
+    return a->state != ENDED;
 }
 
 static void finish_connecting(adapter *a, int status)
@@ -234,7 +232,7 @@ static void finish_connecting(adapter *a, int status)
         return;
     }
     if (a->tls) {
-        a->in_handshake = true;
+        a->state = HANDSHAKE;
         continue_handshake(a);
     } else {
         open_up(a);
@@ -268,7 +266,7 @@ static bool pass_replies(adapter *a)
         a->on.reply(a->on.arg, reply);
         lks_rpc_arena_reset(a->replies);
         a->reply_bytes = 0;
-        if (a->ended)
+        if (a->state == ENDED)
             return false;
     }
 }
@@ -283,9 +281,9 @@ static bool take_cipher(adapter *a, const uint8_t *cipher, size_t len)
         lose(a, "out of memory");
         return false;
     }
-    if (a->in_handshake && !continue_handshake(a))
+    if (a->state == HANDSHAKE && !continue_handshake(a))
         return false;
-    while (!a->in_handshake && (n = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
+    while (a->state == OPEN && (n = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
         if (n < 0) {
             lose_tls(a);
             return false;
@@ -329,7 +327,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     adapter *a = poll->data;
 
-    if (!a->connected && !a->in_handshake) {
+    if (a->state == CONNECTING) {
         finish_connecting(a, status);
         return;
     }
@@ -339,7 +337,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         lose(a, a->context->errstr); /* found while writing */
     else if (status < 0 || (events & UV_READABLE))
         read_all(a);
-    if (status < 0 && !a->ended)
+    if (status < 0 && a->state != ENDED)
         lose(a, uv_strerror(status)); /* libuv stopped the poll */
 }
 
@@ -420,11 +418,11 @@ void adapter_flush(adapter *a)
 {
     int done = 0;
 
-    if (a->tls && (a->in_handshake || a->connected) && !a->ended) {
+    if (a->tls && (a->state == HANDSHAKE || a->state == OPEN)) {
         watch(a, !flush_tls(a));
         return;
     }
-    if (!a->connected || a->ended)
+    if (a->state != OPEN)
         return;
     if (redisBufferWrite(a->context, &done) != REDIS_OK)
         done = 0; /* on_poll reports the error */
@@ -445,6 +443,6 @@ void adapter_close(adapter *a)
 {
     if (!a)
         return;
-    a->ended = true;
+    a->state = ENDED;
     uv_close((uv_handle_t *)&a->poll, on_closed);
 }

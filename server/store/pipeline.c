@@ -586,8 +586,9 @@ static void release(void *owner)
     free(p);
 }
 
-void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
+void pipeline_close(pipeline *p, close_barrier *within)
 {
+    close_barrier_add(within);
     set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
         pending *c = container_of(first, pending, timer);
@@ -603,5 +604,5 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
     pass_messages(p, &p->messages, false);
     close_barrier_handle(&p->barrier, &p->turn);
     close_barrier_handle(&p->barrier, &p->timers.uv);
-    close_barrier_begin(&p->barrier, p, release, closed, arg);
+    close_barrier_begin(&p->barrier, p, release, close_barrier_done, within);
 }

@@ -409,10 +409,8 @@ static void remove_sentinel(sentinel *e)
         return;
     e->state = LEAVING;
     e->answer.asked_ns = 0;
-    close_barrier_add(&e->barrier);
-    connection_close(e->connection, close_barrier_done, &e->barrier);
-    close_barrier_add(&e->barrier);
-    subscription_close(e->subscription, close_barrier_done, &e->barrier);
+    connection_close(e->connection, &e->barrier);
+    subscription_close(e->subscription, &e->barrier);
     close_barrier_add(&e->of->barrier);
     close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
@@ -498,10 +496,11 @@ sentinels *sentinels_open(const sentinels_options *options)
     return s;
 }
 
-void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
+void sentinels_close(sentinels *s, close_barrier *within)
 {
+    close_barrier_add(within);
     for (sentinel *e = s->first; e; e = e->next)
         remove_sentinel(e);
     close_barrier_handle(&s->barrier, &s->timer);
-    close_barrier_begin(&s->barrier, s, free, closed, arg);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

@@ -428,22 +428,19 @@ void shard_open(shard *s)
 
 /* ---- closing --------------------------------------------------------------------- */
 
-void shard_close(shard *s, void (*closed)(void *arg), void *arg)
+void shard_close(shard *s, close_barrier *within)
 {
+    close_barrier_add(within);
     if (s->state == SHARD_NEW) {
-        close_barrier_begin(&s->barrier, s, free, closed, arg);
+        close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
         return;
     }
     move(s, SHARD_CLOSED, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     health_close(&s->health, &s->barrier);
     close_barrier_handle(&s->barrier, &s->upkeep);
-    close_barrier_add(&s->barrier);
-    connection_close(s->connection, close_barrier_done, &s->barrier);
-    if (s->subscription) {
-        close_barrier_add(&s->barrier);
-        subscription_close(s->subscription, close_barrier_done, &s->barrier);
-    }
-    close_barrier_add(&s->barrier);
-    pipeline_close(s->pipeline, close_barrier_done, &s->barrier);
-    close_barrier_begin(&s->barrier, s, free, closed, arg);
+    connection_close(s->connection, &s->barrier);
+    if (s->subscription)
+        subscription_close(s->subscription, &s->barrier);
+    pipeline_close(s->pipeline, &s->barrier);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

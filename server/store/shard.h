@@ -109,8 +109,8 @@ void shard_reauth(shard *shard);
 void shard_look(const shard *shard, store_view *ret);
 void shard_look_primary(const shard *shard, store_primary *ret);
 
-/* Ends its calls with UNAVAILABLE, except those routed to another shard, and frees it; `closed` runs on the loop, last.
+/* Ends its calls with UNAVAILABLE, except those routed to another shard, and frees it; `within` counts it until then.
  * Do not call this inside a callback of the shard. */
-void shard_close(shard *shard, void (*closed)(void *arg), void *arg);
+void shard_close(shard *shard, close_barrier *within);
 
 #endif

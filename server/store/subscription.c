@@ -123,9 +123,9 @@ connection *subscription_connection(subscription *s)
     return s->connection;
 }
 
-void subscription_close(subscription *s, void (*closed)(void *arg), void *arg)
+void subscription_close(subscription *s, close_barrier *within)
 {
-    close_barrier_add(&s->barrier);
-    connection_close(s->connection, close_barrier_done, &s->barrier);
-    close_barrier_begin(&s->barrier, s, free, closed, arg);
+    close_barrier_add(within);
+    connection_close(s->connection, &s->barrier);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

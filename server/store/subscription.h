@@ -7,6 +7,8 @@
 
 #include "store/connection.h"
 
+struct close_barrier;
+
 typedef struct subscription subscription;
 
 /* Callbacks run on the loop, or inside a connection_drop of its connection. */
@@ -38,7 +40,7 @@ store_fault subscription_fault(const subscription *subscription);
 /* Returns its connection, to drop, move or confirm it. */
 connection *subscription_connection(subscription *subscription);
 
-/* Closes it. From now on only `closed` is called, on the loop. */
-void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
+/* Closes it. From now on nothing is called back. `within` counts it until it has closed. */
+void subscription_close(subscription *subscription, struct close_barrier *within);
 
 #endif
