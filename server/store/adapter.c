@@ -1,11 +1,11 @@
 /* Invariant: no event after `lost` or adapter_close, and memory stays until the loop has closed the handle, so an
  * event may close its own adapter.
  *
- *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
+ *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> ENDED
  *        |   \--with TLS--> HANDSHAKE -done-^ \
- *        \--------- error ----\----------------------------------> lost
+ *        \--------- error ----\----------------------------------> ENDED
  *
- * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the
+ * hiredis formats commands, parses replies, and writes without TLS. No more than ENCRYPT_BYTES are encrypted before the
  * kernel has taken them, because encrypted bytes count as sent. */
 #include "store/adapter.h"
 
@@ -26,7 +26,7 @@
 #include "net/tls.h"
 
 enum {
-    READ_BYTES = 16 * 1024,             /* read at once by redisBufferRead */
+    READ_BYTES = 16 * 1024,             /* read at once */
     READS_MAX = 16,                     /* reads in one loop turn */
     REPLY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one reply; no function returns more */
     GREETING_BYTES_MAX = 1024 * 1024,   /* before adapter_trust; most of it is for the text of the function library */
@@ -35,6 +35,8 @@ enum {
     CIPHER_BYTES = 40 * 1024, /* room for ENCRYPT_BYTES after encryption, and for a handshake */
     WHY_BYTES = 160,
 };
+
+typedef enum adapter_state { CONNECTING, HANDSHAKE, OPEN, ENDED } adapter_state; /* ENDED: lost or closed */
 
 struct adapter {
     uv_poll_t poll;
@@ -48,9 +50,7 @@ struct adapter {
     tls *tls;        /* NULL: none */
     uint8_t *cipher; /* encrypted bytes for the kernel, from `taken` to `filled` */
     size_t taken, filled;
-    bool in_handshake;
-    bool connected;
-    bool ended; /* lost or closed */
+    adapter_state state;
 };
 
 /* ---- replies: hiredis' objects, allocated in the arena ----------------------------- */
@@ -144,14 +144,14 @@ static void watch(adapter *a, bool writable)
 
 static void lose(adapter *a, const char *reason)
 {
-    a->ended = true;
+    a->state = ENDED;
     uv_poll_stop(&a->poll);
     a->on.lost(a->on.arg, reason);
 }
 
 static void open_up(adapter *a)
 {
-    a->connected = true;
+    a->state = OPEN;
     watch(a, false);
     a->on.connected(a->on.arg);
 }
@@ -189,7 +189,7 @@ static bool send_cipher(adapter *a)
 /* Removes written bytes from the buffer once, at the end, because that moves the rest. */
 static bool flush_tls(adapter *a)
 {
-    size_t len = a->connected ? sdslen(a->context->obuf) : 0, at = 0;
+    size_t len = a->state == OPEN ? sdslen(a->context->obuf) : 0, at = 0;
     bool all;
 
     while ((all = send_cipher(a)) && at < len) {
@@ -213,11 +213,9 @@ static bool continue_handshake(adapter *a)
         lose_tls(a);
         return false;
     }
-    if (state == TLS_UP) {
-        a->in_handshake = false;
+    if (state == TLS_UP)
         open_up(a);
-    }
-    return !a->ended;
+    return a->state != ENDED;
 }
 
 static void finish_connecting(adapter *a, int status)
@@ -234,7 +232,7 @@ static void finish_connecting(adapter *a, int status)
         return;
     }
     if (a->tls) {
-        a->in_handshake = true;
+        a->state = HANDSHAKE;
         continue_handshake(a);
     } else {
         open_up(a);
@@ -268,13 +266,37 @@ static bool pass_replies(adapter *a)
         a->on.reply(a->on.arg, reply);
         lks_rpc_arena_reset(a->replies);
         a->reply_bytes = 0;
-        if (a->ended)
+        if (a->state == ENDED)
             return false;
     }
 }
 
+/* Passes decrypted replies. Returns false if the adapter has ended. */
+static bool take_cipher(adapter *a, const uint8_t *cipher, size_t len)
+{
+    uint8_t bytes[READ_BYTES];
+    int n;
+
+    if (!tls_feed(a->tls, cipher, len)) {
+        lose(a, "out of memory");
+        return false;
+    }
+    if (a->state == HANDSHAKE && !continue_handshake(a))
+        return false;
+    while (a->state == OPEN && (n = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
+        if (n < 0) {
+            lose_tls(a);
+            return false;
+        }
+        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)n);
+        if (!pass_replies(a))
+            return false;
+    }
+    return true;
+}
+
 /* Reads once. Returns 1: there may be more; 0: not now; -1: the adapter has ended. */
-static int read_tls(adapter *a)
+static int read_once(adapter *a)
 {
     uint8_t bytes[READ_BYTES];
     ssize_t n = recv(a->context->fd, bytes, sizeof bytes, 0);
@@ -285,76 +307,47 @@ static int read_tls(adapter *a)
         lose(a, n == 0 ? "Server closed the connection" : strerror(errno));
         return -1;
     }
-    if (!tls_feed(a->tls, bytes, (size_t)n)) {
-        lose(a, "out of memory");
-        return -1;
-    }
-    if (a->in_handshake && !continue_handshake(a))
-        return -1;
-    int plain;
-    while (!a->in_handshake && (plain = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
-        if (plain < 0) {
-            lose_tls(a);
-            return -1;
-        }
-        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)plain);
-        if (!pass_replies(a))
-            return -1;
-    }
-    return n == sizeof bytes;
+    if (!a->tls)
+        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)n);
+    bool lives = a->tls ? take_cipher(a, bytes, (size_t)n) : pass_replies(a);
+    return lives ? n == sizeof bytes : -1;
 }
 
-static void read_all_tls(adapter *a)
+static void read_all(adapter *a)
 {
     int more = 1;
 
     for (int i = 0; i < READS_MAX && more == 1; i++)
-        more = read_tls(a);
-    if (more >= 0)
+        more = read_once(a);
+    if (more >= 0 && a->tls)
         watch(a, !flush_tls(a)); /* TLS may have its own bytes to send */
-}
-
-static void read_replies(adapter *a)
-{
-    size_t got = READ_BYTES;
-
-    for (int i = 0; i < READS_MAX && got == READ_BYTES; i++) {
-        size_t before = a->context->reader->len;
-        if (redisBufferRead(a->context) != REDIS_OK) {
-            lose(a, a->context->errstr);
-            return;
-        }
-        got = a->context->reader->len - before;
-        if (!pass_replies(a))
-            return;
-    }
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     adapter *a = poll->data;
 
-    if (!a->connected && !a->in_handshake) {
+    if (a->state == CONNECTING) {
         finish_connecting(a, status);
         return;
     }
     if (events & UV_WRITABLE)
         adapter_flush(a);
-    if (a->tls && (status < 0 || (events & UV_READABLE)))
-        read_all_tls(a);
-    else if (a->context->err != 0)
+    if (a->context->err != 0)
         lose(a, a->context->errstr); /* found while writing */
     else if (status < 0 || (events & UV_READABLE))
-        read_replies(a);
-    if (status < 0 && !a->ended)
+        read_all(a);
+    if (status < 0 && a->state != ENDED)
         lose(a, uv_strerror(status)); /* libuv stopped the poll */
 }
 
 static void release(adapter *a)
 {
+    redisFree(a->context);
     lks_rpc_arena_free(a->replies);
     tls_free(a->tls);
     free(a->cipher);
+    free(a);
 }
 
 static void set_socket_options(redisContext *context, bool tcp)
@@ -399,11 +392,10 @@ lks_code adapter_open(uv_loop_t *loop, const adapter_target *to, tls_context *co
     return LKS_OK;
 
 failed:
-    if (context)
-        redisFree(context);
     if (a)
         release(a);
-    free(a);
+    else if (context)
+        redisFree(context);
     return LKS_UNAVAILABLE;
 }
 
@@ -426,11 +418,11 @@ void adapter_flush(adapter *a)
 {
     int done = 0;
 
-    if (a->tls && (a->in_handshake || a->connected) && !a->ended) {
+    if (a->tls && (a->state == HANDSHAKE || a->state == OPEN)) {
         watch(a, !flush_tls(a));
         return;
     }
-    if (!a->connected || a->ended)
+    if (a->state != OPEN)
         return;
     if (redisBufferWrite(a->context, &done) != REDIS_OK)
         done = 0; /* on_poll reports the error */
@@ -444,17 +436,13 @@ size_t adapter_unsent(const adapter *a)
 
 static void on_closed(uv_handle_t *handle)
 {
-    adapter *a = handle->data;
-
-    redisFree(a->context);
-    release(a);
-    free(a);
+    release(handle->data);
 }
 
 void adapter_close(adapter *a)
 {
     if (!a)
         return;
-    a->ended = true;
+    a->state = ENDED;
     uv_close((uv_handle_t *)&a->poll, on_closed);
 }

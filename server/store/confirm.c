@@ -32,6 +32,7 @@ confirm *confirm_new(struct pipeline *pipeline)
     confirm *c = memory_alloc(sizeof *c);
 
     *c = (confirm){.pipeline = pipeline, .arena = memory_arena()};
+    STAILQ_INIT(&c->messages);
     return c;
 }
 
@@ -45,23 +46,9 @@ void message_add(message_list *list, const char *data, size_t len)
 {
     message *m = memory_alloc(sizeof *m + len);
 
-    *m = (message){.len = len};
+    m->len = len;
     memcpy(m->data, data, len);
-    if (list->last)
-        list->last->next = m;
-    else
-        list->first = m;
-    list->last = m;
-}
-
-message *message_take(message_list *list)
-{
-    message *m = list->first;
-
-    list->first = m ? m->next : NULL;
-    if (!list->first)
-        list->last = NULL;
-    return m;
+    STAILQ_INSERT_TAIL(list, m, next);
 }
 
 void confirm_hold(confirm *c, pending *call, const store_result *result)

@@ -3,24 +3,21 @@
 #ifndef LOCKSTOCK_SERVER_STORE_CONFIRM_H
 #define LOCKSTOCK_SERVER_STORE_CONFIRM_H
 
+#include <sys/queue.h>
+
 #include "store/batch.h"
 
 typedef struct message {
-    struct message *next;
+    STAILQ_ENTRY(message) next;
     size_t len;
     char data[];
 } message;
 
-/* In order of arrival; zeroed: empty. */
-typedef struct message_list {
-    message *first, *last;
-} message_list;
+/* In order of arrival; each is to be freed with free(). */
+typedef STAILQ_HEAD(message_list, message) message_list;
 
 /* Adds a copy. */
 void message_add(message_list *list, const char *data, size_t len);
-
-/* Removes and returns the first message, to be freed with free(); NULL = none. */
-message *message_take(message_list *list);
 
 /* The calls of one loop turn, or messages, that one WAIT confirms. */
 typedef struct confirm {

@@ -434,12 +434,13 @@ static void release(void *owner)
     free(c);
 }
 
-void connection_close(connection *c, void (*closed)(void *arg), void *arg)
+void connection_close(connection *c, close_barrier *within)
 {
+    close_barrier_add(within);
     c->state = CLOSED;
     disconnect(c);
     resolve_cancel(c->resolution);
     close_barrier_handle(&c->barrier, &c->timer);
     close_barrier_handle(&c->barrier, &c->resolved);
-    close_barrier_begin(&c->barrier, c, release, closed, arg);
+    close_barrier_begin(&c->barrier, c, release, close_barrier_done, within);
 }

@@ -8,6 +8,7 @@
 
 #include "store/types.h"
 
+struct close_barrier;
 struct secrets_tls;
 struct redisReply;
 struct url;
@@ -75,7 +76,7 @@ void connection_confirm(connection *connection);
 /* Does as connection_drop after the replies to all commands; no command may follow. */
 void connection_retire(connection *connection, store_fault fault);
 
-/* Ends commands without on_down; `closed` runs on the loop, last. */
-void connection_close(connection *connection, void (*closed)(void *arg), void *arg);
+/* Ends commands without on_down. `within` counts it until it has closed. */
+void connection_close(connection *connection, struct close_barrier *within);
 
 #endif

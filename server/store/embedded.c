@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -54,7 +53,7 @@ enum {
     ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less, redis-server ends at its first write */
     REASON_BYTES = 256,
     MENDING_LOG_BYTES = 256 * 1024 * 1024,
-    LOOK_MS = 100,
+    LOOK_MS = 10, /* whether the socket exists */
     FULL_LOOK_MS = 1000,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
@@ -90,6 +89,7 @@ struct embedded {
     lks_error not_mended; /* why the file was not mended; LKS_OK: it was */
     bool mends;
     bool is_full; /* the disk is full; redis-server is not started */
+    bool is_open; /* embedded_open has returned it */
     atomic_bool stops_mending;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -142,7 +142,7 @@ static pid_t fork_redis(embedded *e, int report)
         "--unixsocket", SOCKET_NAME,
         "--unixsocketperm", "700",
         "--appendonly", "yes",
-        "--appendfsync", e->options.fsync,
+        "--appendfsync", e->options.store->fsync,
         "--aof-load-truncated", "no",
         "--save", "",
         "--maxmemory-policy", "noeviction",
@@ -178,9 +178,12 @@ static void note(const embedded *e, int pid)
         log_warn("store-note", "error=\"%s\"", strerror(failure));
 }
 
+/* From the end of embedded_open on, embedded_close stops it. */
 static bool is_told_to_stop(const embedded *e)
 {
-    return e->options.told_to_stop && e->options.told_to_stop(e->options.arg);
+    const store_options *of = e->options.store;
+
+    return !e->is_open && of->told_to_stop && of->told_to_stop(of->arg);
 }
 
 static bool on_mending(void *arg, off_t done, off_t size)
@@ -350,7 +353,7 @@ static void on_end(uv_poll_t *watch, int status, int events)
 static void watch(embedded *e)
 {
     uv_poll_t *poll = memory_alloc(sizeof *poll);
-    int status = uv_poll_init(e->options.loop, poll, e->pidfd);
+    int status = uv_poll_init(e->options.store->loop, poll, e->pidfd);
 
     if (status < 0) {
         log_error("store-not-watched", "error=\"%s\"", uv_strerror(status));
@@ -360,7 +363,7 @@ static void watch(embedded *e)
     e->pidfd = -1;
     e->state = RUNNING;
     uv_poll_start(poll, UV_READABLE, on_end);
-    log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->options.fsync);
+    log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->options.store->fsync);
 }
 
 static void mend_in_thread(uv_work_t *work)
@@ -410,79 +413,57 @@ static void on_pause_over(uv_timer_t *timer)
     e->state = MENDING;
     e->mends = true;
     e->mending.data = e;
-    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only for a NULL function */
+    uv_queue_work(e->options.store->loop, &e->mending, mend_in_thread, on_mended); /* fails only for a NULL function */
 }
 
 /* ---- opening ------------------------------------------------------------------- */
 
-static bool socket_was_made(int notify)
+static bool has_socket(const embedded *e)
 {
-    union {
-        struct inotify_event event;
-        char bytes[4096];
-    } read_in;
-    ssize_t len = read(notify, &read_in, sizeof read_in);
+    struct stat found;
 
-    for (ssize_t at = 0; at < len;) {
-        const struct inotify_event *event = (const void *)(read_in.bytes + at);
-        if (event->len > 0 && strcmp(event->name, SOCKET_NAME) == 0)
-            return true;
-        at += (ssize_t)(sizeof *event + event->len);
-    }
-    return false;
+    return fstatat(e->dir_fd, SOCKET_NAME, &found, 0) == 0;
 }
 
 /* Waits until the socket exists or the process has ended. */
-static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
+static lks_code wait_for_socket(embedded *e, lks_error *error)
 {
-    struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
+    struct pollfd end = {.fd = e->pidfd, .events = POLLIN};
     uint64_t until_ns = clock_in_ms(START_TIMEOUT_MS);
-    int how = 0, n;
-    bool stopped, late;
+    bool stopped = false;
+    int how = 0;
 
-    do {
-        uint64_t now_ns = clock_now_ns();
-        uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / CLOCK_NS_PER_MS : 0;
-        n = poll(events, 2, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
-        if (n > 0 && events[0].revents && socket_was_made(notify))
+    while (poll(&end, 1, LOOK_MS) <= 0 && !(stopped = is_told_to_stop(e)) && clock_now_ns() < until_ns)
+        if (has_socket(e))
             return LKS_OK;
-        stopped = is_told_to_stop(e);
-        late = left_ms == 0;
-    } while (!stopped && !late && ((n >= 0 && events[1].revents == 0) || (n < 0 && errno == EINTR)));
-    if (n <= 0 || events[1].revents == 0)
+    bool ended = end.revents != 0;
+    if (!ended)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);
     e->pid = 0;
     if (stopped)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
-    if (n > 0 && would_end_again(how))
+    if (ended && would_end_again(how))
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "redis-server ends before it serves; see %s", e->log_path);
     return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "redis-server %s; see %s",
-                         n > 0 ? "was killed as soon as it was started" : "does not listen", e->log_path);
+                         ended ? "was killed as soon as it was started" : "does not listen", e->log_path);
 }
 
+/* A killed redis-server leaves its socket. */
 static lks_code start(embedded *e, lks_error *error)
 {
-    char dir[SOCKET_BYTES];
-    lks_code code;
-
-    path_of(e, "", dir, sizeof dir);
-    int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    int failure = notify < 0 || inotify_add_watch(notify, dir, IN_CREATE) < 0 ? errno : spawn(e);
+    unlinkat(e->dir_fd, SOCKET_NAME, 0);
+    int failure = spawn(e);
     if (failure != 0)
-        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "cannot start redis-server: %s%s",
+        return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "cannot start redis-server: %s%s",
                              strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
-    else
-        code = wait_for_socket(e, notify, error);
-    if (notify >= 0)
-        close(notify);
-    return code;
+    return wait_for_socket(e, error);
 }
 
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error)
 {
-    const char *dir = options->dir, *fsync = options->fsync;
+    const char *dir = options->dir, *fsync = options->store->fsync;
     embedded *e = memory_alloc(sizeof *e);
     lks_code code;
 
@@ -508,8 +489,8 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     }
     if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
-    e->options.told_to_stop = NULL; /* from now on embedded_close stops it */
-    uv_timer_init(options->loop, &e->timer);
+    e->is_open = true;
+    uv_timer_init(options->store->loop, &e->timer);
     e->timer.data = e;
     watch(e);
     *ret = e;
@@ -539,10 +520,7 @@ void embedded_serves(embedded *e)
 /* redis-server makes its socket only when it starts. */
 void embedded_lost(embedded *e)
 {
-    struct stat found;
-
-    if (e->state != RUNNING || e->pid == 0 || !e->serves || fstatat(e->dir_fd, SOCKET_NAME, &found, 0) == 0 ||
-        errno != ENOENT)
+    if (e->state != RUNNING || e->pid == 0 || !e->serves || has_socket(e) || errno != ENOENT)
         return;
     log_warn("store-socket-gone", "pid=%d dir=%s action=\"start it again\"", (int)e->pid, e->dir);
     kill(e->pid, SIGTERM);

@@ -8,21 +8,16 @@
 
 #include "store/types.h"
 
-struct uv_loop_s;
-
 typedef struct embedded embedded;
 
 typedef struct embedded_options {
-    struct uv_loop_s *loop;
+    const store_options *store; /* its loop, fsync and told_to_stop; it must outlive the embedded */
     const char *dir;
-    const char *fsync; /* "always" or "everysec"; static */
     /* redis-server will not be started again: it ended by itself before it served, the first time or three times in a
      * row, or its data is damaged or missing. */
     void (*on_broken)(void *arg, store_fault fault);
     /* redis-server is not started, because the disk is full; see embedded_full. */
     void (*on_full)(void *arg);
-    /* Called repeatedly until embedded_open returns: whether to give up; NULL: never. */
-    bool (*told_to_stop)(void *arg);
     void *arg;
 } embedded_options;
 

@@ -2,6 +2,7 @@
  * WRONGTYPE and out-of-memory are reported by the functions themselves (server/functions/common.lua). */
 #include "store/errors.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,4 +79,11 @@ const errors_row *errors_find(const char *text, size_t len)
 store_fault errors_fault(const errors_row *row)
 {
     return (store_fault){row->reason, row->message};
+}
+
+store_fault errors_of_reply(const redisReply *reply, const char *otherwise)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        return errors_fault(errors_find(reply->str, reply->len));
+    return STORE_FAULT(STORE_MISFIT, otherwise);
 }

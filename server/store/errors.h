@@ -7,6 +7,8 @@
 
 #include "store/types.h"
 
+struct redisReply;
+
 #define STORE_FAULT(word, text) ((store_fault){LKS_REASON_##word, (text)})
 
 enum { KEPT_FAULT_BYTES = 640 };
@@ -53,5 +55,8 @@ typedef struct errors_row {
 const errors_row *errors_find(const char *text, size_t len);
 
 store_fault errors_fault(const errors_row *row);
+
+/* Returns the fault of an error reply; of another reply STORE_MISFIT with this text. */
+store_fault errors_of_reply(const struct redisReply *reply, const char *otherwise);
 
 #endif

@@ -51,10 +51,8 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
 static void drop_for_reply(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
-    store_fault fault = STORE_FAULT(STORE_MISFIT, "the store's answer to the greeting is not understood");
+    store_fault fault = errors_of_reply(reply, "the store's answer to the greeting is not understood");
 
-    if (reply->type == REDIS_REPLY_ERROR)
-        fault = errors_fault(errors_find(reply->str, reply->len));
     snprintf(text, sizeof text, "%s%s", fault.text, setting_of(g, reply));
     drop(g, fault.reason, text);
 }
@@ -62,9 +60,7 @@ static void drop_for_reply(greeting *g, const redisReply *reply)
 /* Returns a field's text; "" = none. */
 static const char *field(const redisReply *pairs, const char *name)
 {
-    const redisReply *value = value_field(pairs, name);
-
-    return value && value->type == REDIS_REPLY_STRING ? value->str : "";
+    return value_text(value_field(pairs, name));
 }
 
 /* ---- credentials, database ----------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "store/connection.h"
-#include "store/login.h"
 #include "store/library.h"
 #include "store/safety.h"
 

@@ -19,38 +19,6 @@
 
 #define NAME_PREFIX "lockstock_"
 
-enum { NAME_BYTES = 64, SECONDS_BYTES = 24 };
-
-struct library {
-    const char *text;
-    const char *digest;
-    char name[NAME_BYTES];
-
-    connection *connection;
-    library_done *done;
-    void *arg;
-    bool listed_again;
-
-    bool keeping;
-    char uses[NAME_BYTES];   /* the key */
-    char now[SECONDS_BYTES]; /* of Redis */
-};
-
-library *library_new(const char *text, const char *digest)
-{
-    library *l = memory_alloc(sizeof *l);
-
-    l->text = text;
-    l->digest = digest;
-    snprintf(l->name, sizeof l->name, NAME_PREFIX "%s", digest);
-    return l;
-}
-
-void library_free(library *l)
-{
-    free(l);
-}
-
 /* ---- ensure -------------------------------------------------------------------- */
 
 static void list(library *l);
@@ -67,9 +35,7 @@ static void fail(library *l, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
-    end(l, LIBRARY_FAILED,
-        reply->type == REDIS_REPLY_ERROR ? errors_fault(errors_find(reply->str, reply->len))
-                                         : STORE_FAULT(STORE_MISFIT, "the store's answer is not a library"));
+    end(l, LIBRARY_FAILED, errors_of_reply(reply, "the store's answer is not a library"));
 }
 
 static void on_loaded(void *arg, const redisReply *reply)
@@ -104,8 +70,7 @@ static void on_listed(void *arg, const redisReply *reply)
         connection_words(l->connection, on_loaded, l, 3, load);
         return;
     }
-    const redisReply *code = value_field(reply->element[0], "library_code");
-    if (code && code->type == REDIS_REPLY_STRING && strcmp(code->str, l->text) == 0)
+    if (strcmp(value_text(value_field(reply->element[0], "library_code")), l->text) == 0)
         end(l, LIBRARY_LOADED, (store_fault){0});
     else
         end(l, LIBRARY_FOREIGN,
@@ -122,6 +87,7 @@ static void list(library *l)
 void library_ensure(library *l, connection *c, library_done *done, void *arg)
 {
     l->connection = c;
+    snprintf(l->name, sizeof l->name, NAME_PREFIX "%s", l->digest);
     l->done = done;
     l->arg = arg;
     l->listed_again = false;
@@ -133,7 +99,7 @@ void library_ensure(library *l, connection *c, library_done *done, void *arg)
 /* Another library, while its last use is read. */
 typedef struct suspect {
     library *library;
-    char name[NAME_BYTES];
+    char name[LIBRARY_NAME_BYTES];
 } suspect;
 
 static void on_written(void *arg, const redisReply *reply)
@@ -188,10 +154,10 @@ static void on_libraries(void *arg, const redisReply *reply)
 
     l->keeping = false;
     for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
-        const redisReply *name = value_field(reply->element[i], "library_name");
-        if (name && name->type == REDIS_REPLY_STRING && strncmp(name->str, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
-            strcmp(name->str, l->name) != 0 && name->len < NAME_BYTES)
-            read_last_use(l, name->str);
+        const char *name = value_text(value_field(reply->element[i], "library_name"));
+        if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 && strcmp(name, l->name) != 0 &&
+            strlen(name) < LIBRARY_NAME_BYTES)
+            read_last_use(l, name);
     }
 }
 

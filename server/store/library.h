@@ -11,12 +11,6 @@
 
 enum { LIBRARY_UNUSED_DAYS = 7 };
 
-typedef struct library library;
-
-/* text and digest are static. Call library_free after the connection was closed. */
-library *library_new(const char *text, const char *digest);
-void library_free(library *library);
-
 typedef enum library_verdict {
     LIBRARY_LOADED, /* the library is in the store, with this code */
     LIBRARY_FAILED, /* not now: see the fault */
@@ -24,6 +18,22 @@ typedef enum library_verdict {
 } library_verdict;
 
 typedef void library_done(void *arg, library_verdict verdict, store_fault fault);
+
+enum { LIBRARY_NAME_BYTES = 64, LIBRARY_SECONDS_BYTES = 24 };
+
+/* Embedded in a shard; it must outlive the connection. */
+typedef struct library {
+    const char *text, *digest; /* static; set by the owner */
+
+    connection *connection; /* private to library.c from here on */
+    char name[LIBRARY_NAME_BYTES];
+    library_done *done;
+    void *arg;
+    bool listed_again;
+    bool keeping;
+    char uses[LIBRARY_NAME_BYTES];   /* the key */
+    char now[LIBRARY_SECONDS_BYTES]; /* of Redis */
+} library;
 
 /* Loads the library if it is missing. One call at a time. `done` is not called if the connection is lost. */
 void library_ensure(library *library, connection *connection, library_done *done, void *arg);

@@ -14,12 +14,6 @@ enum {
     MOVE_OTHER_MS = 1000,
 };
 
-void owners_set_all(owners *o, shard *only)
-{
-    for (unsigned slot = 0; slot < SLOTS; slot++)
-        o->of[slot] = only;
-}
-
 bool owners_take_map(owners *o, const slots_map *map, shard *(*found)(void *arg, const slots_node *node), void *arg)
 {
     shard **of = memory_alloc(map->n * sizeof(shard *));

@@ -16,9 +16,6 @@ typedef struct owners {
     uint64_t moving_since_ms, moving_last_ms; /* when it was first and last seen to move; 0: none */
 } owners;
 
-/* Gives all slots to one shard. */
-void owners_set_all(owners *owners, shard *only);
-
 /* Applies the claims of a map that are not older than the known ones. `found` returns the shard of a node, called once
  * for each node that claims slots. Returns whether an owner has changed. */
 bool owners_take_map(owners *owners, const slots_map *map, shard *(*found)(void *arg, const slots_node *node),

@@ -346,9 +346,9 @@ static void on_confirmed(void *arg, const redisReply *reply)
     bool enough = reply && confirm_enough(reply, p->options.wait_replicas);
 
     p->fcalls--;
-    if (k->messages.first)
+    if (!STAILQ_EMPTY(&k->messages))
         p->asks_for_messages = false;
-    if (p->queue.n > 0 || p->messages.first)
+    if (p->queue.n > 0 || !STAILQ_EMPTY(&p->messages))
         uv_idle_start(&p->turn, on_turn);
     pass_messages(p, &k->messages, enough);
     for (pending *c; (c = pending_pop(&k->calls));) {
@@ -482,9 +482,10 @@ static void on_batch(void *arg, const redisReply *reply)
 
 static void pass_messages(pipeline *p, message_list *messages, bool enough)
 {
-    bool missed = messages->first && !enough;
+    bool missed = !STAILQ_EMPTY(messages) && !enough;
 
-    for (message *m; (m = message_take(messages));) {
+    for (message *m; (m = STAILQ_FIRST(messages));) {
+        STAILQ_REMOVE_HEAD(messages, next);
         if (enough)
             p->options.on_message(p->options.arg, m->data, m->len);
         free(m);
@@ -502,15 +503,14 @@ void pipeline_hear(pipeline *p, const char *data, size_t len)
 /* At most one WAIT for messages is under way. */
 static void confirm_messages(pipeline *p)
 {
-    if (!p->messages.first || p->asks_for_messages)
+    if (STAILQ_EMPTY(&p->messages) || p->asks_for_messages)
         return;
     if (!has_link(p)) {
         pass_messages(p, &p->messages, false);
         return;
     }
     confirm *k = confirm_new(p);
-    k->messages = p->messages;
-    p->messages = (message_list){0};
+    STAILQ_CONCAT(&k->messages, &p->messages);
     p->asks_for_messages = true;
     p->fcalls++;
     confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->base, on_confirmed, k);
@@ -568,6 +568,7 @@ pipeline *pipeline_new(const pipeline_options *options)
     pipeline *p = memory_alloc(sizeof *p);
 
     *p = (pipeline){.options = *options};
+    STAILQ_INIT(&p->messages);
     fault_keep(&p->fault, STORE_FAULT(STORE_UNREACHABLE, "the store is not connected yet"));
     p->scratch = memory_arena();
     uv_idle_init(options->loop, &p->turn);
@@ -585,8 +586,9 @@ static void release(void *owner)
     free(p);
 }
 
-void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
+void pipeline_close(pipeline *p, close_barrier *within)
 {
+    close_barrier_add(within);
     set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
         pending *c = container_of(first, pending, timer);
@@ -602,5 +604,5 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
     pass_messages(p, &p->messages, false);
     close_barrier_handle(&p->barrier, &p->turn);
     close_barrier_handle(&p->barrier, &p->timers.uv);
-    close_barrier_begin(&p->barrier, p, release, closed, arg);
+    close_barrier_begin(&p->barrier, p, release, close_barrier_done, within);
 }

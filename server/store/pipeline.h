@@ -8,6 +8,8 @@
 #include "store/connection.h"
 #include "store/types.h"
 
+struct close_barrier;
+
 typedef struct pipeline pipeline;
 
 typedef struct pipeline_options {
@@ -55,7 +57,7 @@ void pipeline_hear(pipeline *pipeline, const char *data, size_t len);
 void pipeline_resume(pipeline *pipeline);
 
 /* Ends every call with UNAVAILABLE, except those routed to another pipeline; its commands on the connection must have
- * ended before. `closed` runs on the loop, last. */
-void pipeline_close(pipeline *pipeline, void (*closed)(void *arg), void *arg);
+ * ended before. `within` counts it until it has closed. */
+void pipeline_close(pipeline *pipeline, struct close_barrier *within);
 
 #endif

@@ -29,9 +29,7 @@ size_t safety_words(const char **words)
 /* Returns a setting's text; "" = none. */
 static const char *setting(const redisReply *config, const char *name)
 {
-    const redisReply *value = value_field(config, name);
-
-    return value && value->type == REDIS_REPLY_STRING ? value->str : "";
+    return value_text(value_field(config, name));
 }
 
 safety safety_of(const redisReply *reply)

@@ -166,9 +166,9 @@ static void release(void *owner)
     free(s);
 }
 
-void scout_close(scout *s, void (*closed)(void *arg), void *arg)
+void scout_close(scout *s, close_barrier *within)
 {
-    close_barrier_add(&s->barrier);
-    connection_close(s->connection, close_barrier_done, &s->barrier);
-    close_barrier_begin(&s->barrier, s, release, closed, arg);
+    close_barrier_add(within);
+    connection_close(s->connection, &s->barrier);
+    close_barrier_begin(&s->barrier, s, release, close_barrier_done, within);
 }

@@ -9,6 +9,8 @@
 #include "store/slots.h"
 #include "store/url.h"
 
+struct close_barrier;
+
 typedef struct scout scout;
 
 typedef struct scout_options {
@@ -33,7 +35,7 @@ scout *scout_open(const scout_options *options);
  * and asks that. */
 void scout_look(scout *scout, bool elsewhere);
 
-/* `closed` runs on the loop, last. */
-void scout_close(scout *scout, void (*closed)(void *arg), void *arg);
+/* `within` counts it until it has closed. */
+void scout_close(scout *scout, struct close_barrier *within);
 
 #endif

@@ -3,7 +3,6 @@
 #define LOCKSTOCK_SERVER_STORE_SECRETS_H
 
 #include "net/tls.h"
-#include "store/login.h"
 #include "store/types.h"
 #include "store/url.h"
 

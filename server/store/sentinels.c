@@ -189,11 +189,6 @@ static bool read_port(const char *text, uint16_t *ret)
     return *text >= '0' && *text <= '9' && *end == '\0' && port > 0 && port <= UINT16_MAX;
 }
 
-static const char *text_of(const redisReply *reply)
-{
-    return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
-}
-
 /* One sentinel may have two entries: by its name in the URL and by its address, or because it has moved. */
 static void on_id(void *arg, const redisReply *reply)
 {
@@ -201,7 +196,7 @@ static void on_id(void *arg, const redisReply *reply)
 
     if (!reply)
         return;
-    snprintf(e->id, sizeof e->id, "%s", text_of(reply));
+    snprintf(e->id, sizeof e->id, "%s", value_text(reply));
     for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
         if (other != e && other->state == GREETED && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
             remove_sentinel(e->of_url ? other : e);
@@ -227,7 +222,7 @@ static void on_master(void *arg, const redisReply *reply)
 
     if (!reply)
         return;
-    const char *epoch = reply->type == REDIS_REPLY_ARRAY ? text_of(value_field(reply, "config-epoch")) : "";
+    const char *epoch = reply->type == REDIS_REPLY_ARRAY ? value_text(value_field(reply, "config-epoch")) : "";
     note_refusal(e, reply);
     e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
 }
@@ -241,8 +236,8 @@ static void on_address(void *arg, const redisReply *reply)
         return;
     note_refusal(e, reply);
     bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    const char *host = pair ? text_of(reply->element[0]) : "";
-    if (host[0] == '\0' || strlen(host) >= sizeof a->host || !read_port(text_of(reply->element[1]), &a->port))
+    const char *host = pair ? value_text(reply->element[0]) : "";
+    if (host[0] == '\0' || strlen(host) >= sizeof a->host || !read_port(value_text(reply->element[1]), &a->port))
         a->asked_ns = 0;
     else
         snprintf(a->host, sizeof a->host, "%s", host);
@@ -270,8 +265,8 @@ static void on_listed(void *arg, const redisReply *reply)
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
         uint16_t port;
-        if (one->type == REDIS_REPLY_ARRAY && read_port(text_of(value_field(one, "port")), &port))
-            note_listed(e->of, text_of(value_field(one, "ip")), port, text_of(value_field(one, "runid")));
+        if (one->type == REDIS_REPLY_ARRAY && read_port(value_text(value_field(one, "port")), &port))
+            note_listed(e->of, value_text(value_field(one, "ip")), port, value_text(value_field(one, "runid")));
     }
     if (e->answer.asked_ns > 0)
         e->of->refusal = NULL;
@@ -342,7 +337,7 @@ static void on_down(void *arg, store_fault fault)
     e->state = LOST;
     e->ask_again = false;
     e->asking_ns = 0;
-    subscription_renew(e->subscription, fault);
+    connection_drop(subscription_connection(e->subscription), fault);
 }
 
 static void on_listening(void *arg)
@@ -414,10 +409,8 @@ static void remove_sentinel(sentinel *e)
         return;
     e->state = LEAVING;
     e->answer.asked_ns = 0;
-    close_barrier_add(&e->barrier);
-    connection_close(e->connection, close_barrier_done, &e->barrier);
-    close_barrier_add(&e->barrier);
-    subscription_close(e->subscription, close_barrier_done, &e->barrier);
+    connection_close(e->connection, &e->barrier);
+    subscription_close(e->subscription, &e->barrier);
     close_barrier_add(&e->of->barrier);
     close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
@@ -503,10 +496,11 @@ sentinels *sentinels_open(const sentinels_options *options)
     return s;
 }
 
-void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
+void sentinels_close(sentinels *s, close_barrier *within)
 {
+    close_barrier_add(within);
     for (sentinel *e = s->first; e; e = e->next)
         remove_sentinel(e);
     close_barrier_handle(&s->barrier, &s->timer);
-    close_barrier_begin(&s->barrier, s, free, closed, arg);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
-#include "store/login.h"
 #include "store/types.h"
 #include "store/url.h"
 
+struct close_barrier;
 struct uv_loop_s;
 
 typedef struct sentinels sentinels;
@@ -50,7 +50,7 @@ void sentinels_doubt(sentinels *sentinels);
 /* The primary serves. */
 void sentinels_trust(sentinels *sentinels);
 
-/* Closes it. From now on only `closed` is called, on the loop. */
-void sentinels_close(sentinels *sentinels, void (*closed)(void *arg), void *arg);
+/* Closes it. From now on nothing is called back. `within` counts it until it has closed. */
+void sentinels_close(sentinels *sentinels, struct close_barrier *within);
 
 #endif

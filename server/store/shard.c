@@ -54,7 +54,7 @@ static void move(shard *s, shard_state to, store_fault fault)
     if (came_up) {
         fault_keep(&s->logged_loss, (store_fault){0});
         pipeline_up(s->pipeline, s->connection, s->greeting.cluster ? s->part.base : NULL);
-        library_keep(s->library, s->connection, s->part.base);
+        library_keep(&s->library, s->connection, s->part.base);
     } else if (!is_up(to)) {
         pipeline_down(s->pipeline, fault_of(&s->fault));
     }
@@ -63,8 +63,9 @@ static void move(shard *s, shard_state to, store_fault fault)
 }
 
 /* Moves a greeted shard to the state that its checks allow. Called whenever one may have changed. */
-static void check(shard *s)
+static void check(void *arg)
 {
+    shard *s = arg;
     store_fault fault;
 
     if (!is_greeted(s))
@@ -85,11 +86,6 @@ static void check(shard *s)
         move(s, verdict == HEALTH_REFUSES ? SHARD_REFUSING : SHARD_SERVING, fault);
 }
 
-static void on_health(void *arg)
-{
-    check(arg);
-}
-
 static void on_fatal(void *arg, store_fault fault)
 {
     shard *s = arg;
@@ -107,7 +103,7 @@ static void on_down(void *arg, store_fault fault)
     move(s, SHARD_DOWN, fault);
     s->context->on_lost(s->context->arg);
     if (s->subscription)
-        subscription_renew(s->subscription, fault);
+        connection_drop(subscription_connection(s->subscription), fault);
 }
 
 static void begin(shard *s)
@@ -182,7 +178,7 @@ void shard_move(shard *s, const char *host, uint16_t port, store_fault fault)
         if (s->connection)
             connection_confirm(s->connection);
         if (s->subscription)
-            subscription_confirm(s->subscription);
+            connection_confirm(subscription_connection(s->subscription));
         return;
     }
     snprintf(s->host, sizeof s->host, "%s", host);
@@ -190,7 +186,7 @@ void shard_move(shard *s, const char *host, uint16_t port, store_fault fault)
     note_address(s);
     health_moved(&s->health);
     if (s->subscription)
-        subscription_move(s->subscription, s->host, port, fault);
+        connection_move(subscription_connection(s->subscription), s->host, port, fault);
     if (s->connection)
         connection_move(s->connection, s->host, port, fault);
 }
@@ -225,7 +221,7 @@ static void on_missing(void *arg)
     shard *s = arg;
 
     log_warn("library-missing", "action=\"load it again\"");
-    library_ensure(s->library, s->connection, on_reloaded, s);
+    library_ensure(&s->library, s->connection, on_reloaded, s);
 }
 
 static void on_useless(void *arg, store_fault fault)
@@ -252,10 +248,10 @@ static bool on_moved(void *arg, const char *text, size_t len)
 
 static void on_upkeep(uv_timer_t *timer)
 {
-    const shard *s = timer->data;
+    shard *s = timer->data;
 
     if (is_up(s->state))
-        library_keep(s->library, s->connection, s->part.base);
+        library_keep(&s->library, s->connection, s->part.base);
 }
 
 /* ---- the channel ----------------------------------------------------------------- */
@@ -315,10 +311,7 @@ static void on_channel_lost(void *arg, bool was_heard, store_fault fault)
 
 void shard_look(const shard *s, store_view *ret)
 {
-    *ret = (store_view){.ready = s->state == SHARD_SERVING,
-                        .fault = fault_of(&s->fault),
-                        .version = s->greeting.version,
-                        .cluster = s->greeting.cluster};
+    *ret = (store_view){.version = s->greeting.version, .cluster = s->greeting.cluster};
     health_look(&s->health, ret);
     if (!is_up(s->state))
         ret->round_trip_us = ret->at_ms = 0;
@@ -343,7 +336,7 @@ shard *shard_new(const shard_context *context, const char *base)
                          .address = s->address,
                          .base = s->part.base,
                          .fails_over = context->fails_over,
-                         .on_change = on_health,
+                         .on_change = check,
                          .arg = s};
     return s;
 }
@@ -413,11 +406,11 @@ void shard_open(shard *s)
     if (!s->address[0])
         note_address(s);
     s->state = SHARD_DOWN;
-    s->library = library_new(from->library_text, from->library_digest);
+    s->library = (library){.text = from->library_text, .digest = from->library_digest};
     s->greeting = (greeting){
         .as = s->context->as,
         .db = s->context->db,
-        .library = s->library,
+        .library = &s->library,
         .allow_unsafe = from->allow_unsafe,
         .id = s->id[0] ? s->id : NULL,
         .on_passed = on_greeted,
@@ -435,30 +428,19 @@ void shard_open(shard *s)
 
 /* ---- closing --------------------------------------------------------------------- */
 
-static void release(void *owner)
+void shard_close(shard *s, close_barrier *within)
 {
-    shard *s = owner;
-
-    library_free(s->library);
-    free(s);
-}
-
-void shard_close(shard *s, void (*closed)(void *arg), void *arg)
-{
+    close_barrier_add(within);
     if (s->state == SHARD_NEW) {
-        close_barrier_begin(&s->barrier, s, free, closed, arg);
+        close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
         return;
     }
     move(s, SHARD_CLOSED, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     health_close(&s->health, &s->barrier);
     close_barrier_handle(&s->barrier, &s->upkeep);
-    close_barrier_add(&s->barrier);
-    connection_close(s->connection, close_barrier_done, &s->barrier);
-    if (s->subscription) {
-        close_barrier_add(&s->barrier);
-        subscription_close(s->subscription, close_barrier_done, &s->barrier);
-    }
-    close_barrier_add(&s->barrier);
-    pipeline_close(s->pipeline, close_barrier_done, &s->barrier);
-    close_barrier_begin(&s->barrier, s, release, closed, arg);
+    connection_close(s->connection, &s->barrier);
+    if (s->subscription)
+        subscription_close(s->subscription, &s->barrier);
+    pipeline_close(s->pipeline, &s->barrier);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

@@ -14,7 +14,6 @@
 #include "store/greeting.h"
 #include "store/health.h"
 #include "store/library.h"
-#include "store/login.h"
 #include "store/pipeline.h"
 #include "store/slots.h"
 #include "store/types.h"
@@ -79,7 +78,7 @@ struct shard {
     subscription *subscription; /* NULL: without a channel to hear */
     char channel[SHARD_CHANNEL_BYTES], common_channel[SHARD_CHANNEL_BYTES];
     kept_fault logged_loss; /* why the channel was lost, as logged since the shard came up */
-    library *library;
+    library library;
     greeting greeting;
     health health;
     uv_timer_t upkeep;
@@ -110,8 +109,8 @@ void shard_reauth(shard *shard);
 void shard_look(const shard *shard, store_view *ret);
 void shard_look_primary(const shard *shard, store_primary *ret);
 
-/* Ends its calls with UNAVAILABLE, except those routed to another shard, and frees it; `closed` runs on the loop, last.
+/* Ends its calls with UNAVAILABLE, except those routed to another shard, and frees it; `within` counts it until then.
  * Do not call this inside a callback of the shard. */
-void shard_close(shard *shard, void (*closed)(void *arg), void *arg);
+void shard_close(shard *shard, close_barrier *within);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "memory.h"
 
-enum { POLYNOMIAL = 0x1021, WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
+enum { WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
 
 /* CRC16 (XMODEM), four bits a step. */
 static uint16_t crc16(const char *text, size_t len)
@@ -102,13 +102,16 @@ static bool read_address(lks_rpc_slice text, char host[SLOTS_HOST_BYTES], uint16
     return true;
 }
 
+static bool is_text(lks_rpc_slice slice, const char *text)
+{
+    return slice.len == strlen(text) && memcmp(slice.data, text, slice.len) == 0;
+}
+
 static bool has_flag(lks_rpc_slice flags, const char *flag)
 {
-    while (flags.len > 0) {
-        lks_rpc_slice one = cut(&flags, ',');
-        if (one.len == strlen(flag) && memcmp(one.data, flag, one.len) == 0)
+    while (flags.len > 0)
+        if (is_text(cut(&flags, ','), flag))
             return true;
-    }
     return false;
 }
 
@@ -142,7 +145,6 @@ static bool read_line(slots_map *map, lks_rpc_slice line, const char *asked)
         return false;
     if (node->host[0] == '\0' && has_flag(word[2], "myself"))
         snprintf(node->host, sizeof node->host, "%s", asked);
-    node->primary = has_flag(word[2], "master");
     node->failed = has_flag(word[2], "fail") || has_flag(word[2], "noaddr") || has_flag(word[2], "handshake");
     return read_slots(map, (uint16_t)map->n++, line);
 }
@@ -178,26 +180,27 @@ void slots_clear(slots_map *map)
     map->n = 0;
 }
 
-bool slots_read_ask(const char *text, size_t len, uint16_t *slot)
+/* Reads "<kind> <slot>", and removes it. */
+static bool read_slot(lks_rpc_slice *text, const char *kind, uint16_t *slot)
 {
-    lks_rpc_slice rest = {.data = text, .len = len};
-    lks_rpc_slice kind = cut(&rest, ' '), number = cut(&rest, ' ');
     uint64_t value;
 
-    if (kind.len != 3 || memcmp(kind.data, "ASK", 3) != 0 || !number_of(number, SLOTS - 1, &value))
+    if (!is_text(cut(text, ' '), kind) || !number_of(cut(text, ' '), SLOTS - 1, &value))
         return false;
     *slot = (uint16_t)value;
     return true;
 }
 
+bool slots_read_ask(const char *text, size_t len, uint16_t *slot)
+{
+    lks_rpc_slice rest = {.data = text, .len = len};
+
+    return read_slot(&rest, "ASK", slot);
+}
+
 bool slots_read_moved(const char *text, size_t len, uint16_t *slot, char host[SLOTS_HOST_BYTES], uint16_t *port)
 {
     lks_rpc_slice rest = {.data = text, .len = len};
-    lks_rpc_slice kind = cut(&rest, ' '), number = cut(&rest, ' ');
-    uint64_t value;
 
-    if (kind.len != 5 || memcmp(kind.data, "MOVED", 5) != 0 || !number_of(number, SLOTS - 1, &value))
-        return false;
-    *slot = (uint16_t)value;
-    return read_address(rest, host, port);
+    return read_slot(&rest, "MOVED", slot) && read_address(rest, host, port);
 }

@@ -24,7 +24,6 @@ typedef struct slots_node {
     char id[SLOTS_ID_BYTES];
     char host[SLOTS_HOST_BYTES]; /* "" = not known */
     uint16_t port;
-    bool primary;
     bool failed;    /* most nodes agree that it failed */
     uint64_t epoch; /* of a primary's claim to its slots; the highest counts */
 } slots_node;

@@ -105,22 +105,13 @@ static topology *open_topology(store *s)
     return topology_open(&options);
 }
 
-static bool told_to_stop(void *arg)
-{
-    const store *s = arg;
-
-    return s->options.told_to_stop && s->options.told_to_stop(s->options.arg);
-}
-
 static lks_code open_embedded(store *s, const char *from, lks_error *error)
 {
     const embedded_options options = {
-        .loop = s->options.loop,
+        .store = &s->options,
         .dir = s->url.path,
-        .fsync = s->options.fsync ? s->options.fsync : "always",
         .on_broken = on_broken,
         .on_full = on_full,
-        .told_to_stop = told_to_stop,
         .arg = s,
     };
     lks_error why;
@@ -143,6 +134,7 @@ static void set_defaults(store_options *o)
     set_default(&o->role_check_ms, 1000);
     set_default(&o->in_flight_max, 8192);
     set_default(&o->wait_ms, 1000);
+    o->fsync = o->fsync ? o->fsync : "always";
 }
 
 lks_code store_open(const store_options *options, store **ret, lks_error *error)
@@ -193,15 +185,6 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
 bool store_part_from(const store *s, uint32_t from, store_part *ret)
 {
     return topology_part_from(s->topology, from, ret);
-}
-
-bool store_ready(const store *s, const char **reason)
-{
-    bool ready = topology_ready(s->topology, reason);
-
-    if (reason)
-        *reason = cause_of(s, ready, (store_fault){.text = *reason}).text;
-    return ready;
 }
 
 void store_look(const store *s, store_view *ret)

@@ -21,10 +21,6 @@ void store_submit(store *store, const store_call *call, uint64_t deadline_ns, st
  * while it has that slot. */
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
-/* Whether the store is ready. *reason, if not NULL: the fault, which may be that of a part of a ready store; NULL =
- * none. */
-bool store_ready(const store *store, const char **reason);
-
 /* Describes the state of the store. */
 void store_look(const store *store, store_view *ret);
 

@@ -39,10 +39,7 @@ static void on_subscribed(void *arg, const redisReply *reply)
     if (!reply)
         return;
     if (!is_of_kind(reply, "subscribe", 3)) {
-        connection_drop(s->connection,
-                        reply->type == REDIS_REPLY_ERROR
-                            ? errors_fault(errors_find(reply->str, reply->len))
-                            : STORE_FAULT(STORE_MISFIT, "the store's answer to SUBSCRIBE is not understood"));
+        connection_drop(s->connection, errors_of_reply(reply, "the store's answer to SUBSCRIBE is not understood"));
         return;
     }
     connection_ready(s->connection);
@@ -84,7 +81,6 @@ static void on_greeted(void *arg)
 static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
-
     bool was_heard = s->listening;
 
     s->listening = false;
@@ -122,24 +118,14 @@ subscription *subscription_open(const subscription_options *options, const conne
     return s;
 }
 
-void subscription_renew(subscription *s, store_fault fault)
+connection *subscription_connection(subscription *s)
 {
-    connection_drop(s->connection, fault);
+    return s->connection;
 }
 
-void subscription_move(subscription *s, const char *host, uint16_t port, store_fault fault)
+void subscription_close(subscription *s, close_barrier *within)
 {
-    connection_move(s->connection, host, port, fault);
-}
-
-void subscription_confirm(subscription *s)
-{
-    connection_confirm(s->connection);
-}
-
-void subscription_close(subscription *s, void (*closed)(void *arg), void *arg)
-{
-    close_barrier_add(&s->barrier);
-    connection_close(s->connection, close_barrier_done, &s->barrier);
-    close_barrier_begin(&s->barrier, s, free, closed, arg);
+    close_barrier_add(within);
+    connection_close(s->connection, &s->barrier);
+    close_barrier_begin(&s->barrier, s, free, close_barrier_done, within);
 }

@@ -6,11 +6,12 @@
 #include <stddef.h>
 
 #include "store/connection.h"
-#include "store/login.h"
+
+struct close_barrier;
 
 typedef struct subscription subscription;
 
-/* Callbacks run on the loop, inside a function of this file only from subscription_renew. */
+/* Callbacks run on the loop, or inside a connection_drop of its connection. */
 typedef struct subscription_options {
     const char *channel; /* this and the credentials must outlive the subscription */
     const char *second;  /* another channel; NULL: none */
@@ -36,14 +37,10 @@ bool subscription_is_listening(const subscription *subscription);
 /* Returns why not; text NULL: not known yet. Valid until the next change. */
 store_fault subscription_fault(const subscription *subscription);
 
-/* Drops its connection and connects again. */
-void subscription_renew(subscription *subscription, store_fault fault);
+/* Returns its connection, to drop, move or confirm it. */
+connection *subscription_connection(subscription *subscription);
 
-/* Like connection_move and connection_confirm. */
-void subscription_move(subscription *subscription, const char *host, uint16_t port, store_fault fault);
-void subscription_confirm(subscription *subscription);
-
-/* Closes it. From now on only `closed` is called, on the loop. */
-void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
+/* Closes it. From now on nothing is called back. `within` counts it until it has closed. */
+void subscription_close(subscription *subscription, struct close_barrier *within);
 
 #endif

@@ -180,13 +180,6 @@ static void update(topology *t)
     set_state(t, ready ? READY : was_ready(t) ? NOT_READY : t->state);
 }
 
-bool topology_ready(const topology *t, const char **reason)
-{
-    if (reason)
-        *reason = fault_of(&t->fault).text;
-    return t->state == READY;
-}
-
 void topology_look(const topology *t, store_view *ret)
 {
     const shard *m;
@@ -388,8 +381,7 @@ static shard *find_shard(void *arg, const slots_node *seen)
 static void close_shard(topology *t, shard *m)
 {
     TAILQ_REMOVE(&t->shards, m, in_all);
-    close_barrier_add(&t->barrier);
-    shard_close(m, close_barrier_done, &t->barrier);
+    shard_close(m, &t->barrier);
 }
 
 /* Closes shards that lost their slots a while ago: calls that they have not answered are made on other shards. */
@@ -644,13 +636,11 @@ static void on_closing(uv_idle_t *idle)
 
     while (!TAILQ_EMPTY(&t->shards))
         close_shard(t, TAILQ_FIRST(&t->shards));
-    for (int i = 0; i < 1 + (t->scout != NULL) + (t->sentinels != NULL); i++)
-        close_barrier_add(&t->barrier);
     if (t->scout)
-        scout_close(t->scout, close_barrier_done, &t->barrier);
+        scout_close(t->scout, &t->barrier);
     if (t->sentinels)
-        sentinels_close(t->sentinels, close_barrier_done, &t->barrier);
-    pipeline_close(t->unrouted, close_barrier_done, &t->barrier);
+        sentinels_close(t->sentinels, &t->barrier);
+    pipeline_close(t->unrouted, &t->barrier);
     close_barrier_handle(&t->barrier, &t->look);
     close_barrier_handle(&t->barrier, &t->closing);
     close_barrier_begin(&t->barrier, t, free, t->closed, t->closed_arg);

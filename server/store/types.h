@@ -75,6 +75,12 @@ typedef struct store_part {
     char base[STORE_BASE_BYTES]; /* a base in that slot */
 } store_part;
 
+/* A login to Redis. */
+typedef struct login {
+    const char *user;     /* NULL = the default user */
+    const char *password; /* NULL = no AUTH */
+} login;
+
 /* For a store that is not embedded; each may be NULL. The strings must outlive the store; store_reload reads the
  * files again. */
 typedef struct store_files {

@@ -46,6 +46,11 @@ const redisReply *value_field(const redisReply *pairs, const char *name)
     return NULL;
 }
 
+const char *value_text(const redisReply *reply)
+{
+    return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
+}
+
 bool value_is(const store_value *value, const char *text)
 {
     return value->type == STORE_STRING && value->string.len == strlen(text) &&

@@ -14,6 +14,9 @@ const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply
 /* Returns the value of `name` in a flat array of names and values, ignoring case; NULL = none, or no such array. */
 const struct redisReply *value_field(const struct redisReply *pairs, const char *name);
 
+/* Returns the text of a string; "" for NULL and other replies. */
+const char *value_text(const struct redisReply *reply);
+
 bool value_is(const store_value *value, const char *text);
 
 #endif

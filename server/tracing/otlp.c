@@ -11,7 +11,6 @@
 #include <curl/curl.h>
 
 #include "base/clock.h"
-#include "base/hex.h"
 #include "log.h"
 #include "memory.h"
 
@@ -234,24 +233,17 @@ void otlp_counts(otlp *o, uint64_t *sent, uint64_t *lost)
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
 
-/* "name=value,name=value", with the values percent-encoded. */
 static void add_headers(otlp *o, const char *text)
 {
-    char *pairs = memory_copy(text ? text : "", text ? strlen(text) : 0), *rest = NULL;
+    char *pairs = memory_copy(text ? text : "", text ? strlen(text) : 0), *rest = pairs;
     char line[4096];
 
     o->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    for (char *pair = strtok_r(pairs, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest)) {
-        pair += strspn(pair, " ");
-        char *value = strchr(pair, '=');
-        if (!value)
+    for (char *name, *value; (name = span_next_pair(&rest, &value));) {
+        if (strpbrk(value, "\r\n"))
             continue;
-        *value++ = '\0';
-        size_t len = percent_decode(value, strlen(value), value);
-        if (len != SIZE_MAX && !memchr(value, '\n', len) && !memchr(value, '\r', len)) {
-            snprintf(line, sizeof line, "%s: %.*s", pair, (int)len, value);
-            o->headers = curl_slist_append(o->headers, line);
-        }
+        snprintf(line, sizeof line, "%s: %s", name, value);
+        o->headers = curl_slist_append(o->headers, line);
     }
     free(pairs);
 }

@@ -137,24 +137,32 @@ static void write_attribute(FILE *to, const char *key, const char *value)
     fputs("}}", to);
 }
 
-/* Writes the pairs of "key=value,key=value", with percent-encoded values. Leaves out malformed pairs, and service.name
- * if there is one already (has_name). Returns whether there is one now. */
+char *span_next_pair(char **rest, char **value)
+{
+    for (char *pair; (pair = strtok_r(NULL, ",", rest));) {
+        pair += strspn(pair, " ");
+        *value = strchr(pair, '=');
+        if (!*value || *value == pair)
+            continue;
+        *(*value)++ = '\0';
+        size_t len = percent_decode(*value, strlen(*value), *value);
+        if (len == SIZE_MAX)
+            continue;
+        (*value)[len] = '\0';
+        return pair;
+    }
+    return NULL;
+}
+
+/* Writes the pairs. Leaves out service.name if there is one already (has_name). Returns whether there is one now. */
 static bool write_pairs(FILE *to, char *pairs, bool has_name)
 {
-    char *rest = NULL;
-
-    for (char *pair = strtok_r(pairs, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest)) {
-        char *value = strchr(pair, '=');
-        if (!value || value == pair)
+    for (char *name, *value; (name = span_next_pair(&pairs, &value));) {
+        bool is_name = strcmp(name, "service.name") == 0;
+        if (!lks_rpc_utf8_valid(value, strlen(value)) || (is_name && has_name))
             continue;
-        *value++ = '\0';
-        size_t len = percent_decode(value, strlen(value), value);
-        bool is_name = strcmp(pair, "service.name") == 0;
-        if (len == SIZE_MAX || !lks_rpc_utf8_valid(value, len) || (is_name && has_name))
-            continue;
-        value[len] = '\0';
         has_name = has_name || is_name;
-        write_attribute(to, pair, value);
+        write_attribute(to, name, value);
         fputc(',', to);
     }
     return has_name;

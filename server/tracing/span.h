@@ -41,6 +41,10 @@ bool span_is_error(lks_code code);
 /* Writes the span and its stages as OTLP Span objects, separated by commas. Adds to_unix_ns to each time. */
 void span_write(FILE *to, const span *s, uint64_t to_unix_ns);
 
+/* Takes the next pair of "name=value,name=value", with percent-encoded values, from the text at *rest, which it
+ * changes. Returns its name, and its decoded value; NULL: none is left. Leaves out malformed pairs. */
+char *span_next_pair(char **rest, char **value);
+
 /* Writes the member "resource" of ResourceSpans. service, attributes: the texts of OTEL_SERVICE_NAME and
  * OTEL_RESOURCE_ATTRIBUTES; each may be NULL. instance: the id of this server. */
 void span_write_resource(FILE *to, const char *service, const char *attributes, const char *instance);

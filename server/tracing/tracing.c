@@ -81,11 +81,13 @@ static lks_code read_sampler(tracing *t, lks_error *error)
     return LKS_OK;
 }
 
+static const char traces_endpoint[] = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint[] = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /* Returns the URL to post to; NULL: none is set, or tracing is disabled. The caller frees it. */
 static char *collector(void)
 {
     const char *disabled = variable("OTEL_SDK_DISABLED"), *exporter = variable("OTEL_TRACES_EXPORTER");
-    const char *exact = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), *base = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+    const char *exact = variable(traces_endpoint), *base = variable(endpoint);
     static const char path[] = "/v1/traces";
 
     if ((disabled && strcmp(disabled, "true") == 0) || (exporter && strcmp(exporter, "none") == 0))
@@ -126,7 +128,8 @@ static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks
     if (delay && !read_number(delay, 86400000, delay_ms))
         return invalid("OTEL_BSP_SCHEDULE_DELAY", "must be a number of milliseconds, at most 86400000", error);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-        return invalid("OTEL_EXPORTER_OTLP_ENDPOINT", "must be an http:// or https:// URL", error);
+        return invalid(variable(traces_endpoint) ? traces_endpoint : endpoint, "must be an http:// or https:// URL",
+                       error);
     return LKS_OK;
 }
 

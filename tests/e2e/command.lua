@@ -146,6 +146,7 @@ function case.a_second_server_on_one_directory_is_refused()
 end
 
 -- promise F3
+-- promise T16
 -- systemd does not try again what no further start mends, whether it is found at the first start or later.
 function case.a_store_that_is_broken_has_an_exit_code_of_its_own()
   local data = dir .. "/data"

@@ -4,17 +4,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "support/process.h"
-#include "support/store_driver.h"
-#include "support/tempdir.h"
+#include "embedded_scene.h"
 #include "test.h"
 
-static struct {
-    char *dir;
-    char url[320];
-    store_driver *d;
-    bool is_full; /* the disk */
-} here;
+static bool is_full; /* the disk */
 
 /* What fstatvfs is where sizes of files have 64 bits, as libuv has it. */
 int __real_fstatvfs64(int fd, struct statvfs64 *ret);
@@ -23,91 +16,58 @@ int __wrap_fstatvfs64(int fd, struct statvfs64 *ret)
 {
     int failed = __real_fstatvfs64(fd, ret);
 
-    if (here.is_full)
+    if (is_full)
         ret->f_bavail = 1;
     return failed;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    here.dir = tempdir_make();
-    here.d = store_driver_new();
-    here.is_full = false;
-    snprintf(here.url, sizeof here.url, "embedded:%s/data", here.dir);
-    return here.dir ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    store_driver_free(here.d);
-    tempdir_remove(here.dir);
-    return 0;
-}
-
-static lks_code open_store(lks_error *error)
-{
-    const store_options options = {.url = here.url};
-
-    return store_driver_open(here.d, &options, error);
 }
 
 static bool is_told(void *arg)
 {
     (void)arg;
-    return strstr(store_driver_reason(here.d), "cannot write its data to disk: less than 1 MiB is free");
+    return strstr(store_driver_reason(s.d), "cannot write its data to disk: less than 1 MiB is free");
 }
 
-static outcome *call(const char *function, const char *name)
+static void fill_disk_and_kill_redis(void)
 {
-    return store_driver_call(here.d, &(driver_call){.function = function, .args = {name, name}, .weight = 1});
+    is_full = true;
+    kill(redis_of(getpid()), SIGKILL);
+    store_driver_until(s.d, is_told, NULL);
 }
 
 TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
 {
     const char *reason;
     store_view view;
-    lks_error error;
 
-    assert_int_equal(open_store(&error), LKS_OK);
-    store_driver_wait_ready(here.d, true);
-    assert_outcome(call("put", "a"), LKS_OK, LKS_APPLIED_YES);
-    here.is_full = true;
-    kill(process_find_child(getpid(), "redis-server"), SIGKILL);
-    store_driver_until(here.d, is_told, NULL);
-    assert_int_equal(process_find_child(getpid(), "redis-server"), 0);
-    assert_false(store_ready(store_driver_store(here.d), &reason));
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
+    fill_disk_and_kill_redis();
+    assert_int_equal(redis_of(getpid()), 0);
+    assert_false(store_driver_ready(s.d, &reason));
     assert_non_null(strstr(reason, "less than 1 MiB"));
-    store_look(store_driver_store(here.d), &view);
+    store_look(store_driver_store(s.d), &view);
     assert_non_null(strstr(view.fault.text, "less than 1 MiB"));
-    here.is_full = false;
-    store_driver_wait_ready(here.d, true);
-    assert_string_equal(outcome_text(call("get", "a"), 1), "a");
-}
-
-TEST(a_store_may_be_closed_while_its_disk_is_full)
-{
-    lks_error error;
-
-    assert_int_equal(open_store(&error), LKS_OK);
-    store_driver_wait_ready(here.d, true);
-    here.is_full = true;
-    kill(process_find_child(getpid(), "redis-server"), SIGKILL);
-    store_driver_until(here.d, is_told, NULL);
-    store_driver_close_store(here.d);
+    is_full = false;
+    store_driver_wait_ready(s.d, true);
+    assert_there("a");
+    fill_disk_and_kill_redis(); /* embedded_tear_down closes it so */
 }
 
 TEST(a_store_on_a_full_disk_may_be_opened_later)
 {
     lks_error error;
 
-    here.is_full = true;
-    assert_int_equal(open_store(&error), LKS_UNAVAILABLE);
+    is_full = true;
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
     assert_non_null(strstr(error.message, "less than 1 MiB"));
-    here.is_full = false;
-    assert_int_equal(open_store(&error), LKS_OK);
-    store_driver_wait_ready(here.d, true);
+    is_full = false;
+    open_store(NULL);
 }
 
-TEST_MAIN(.setup = set_up, .teardown = tear_down)
+static int set_up(void **state)
+{
+    is_full = false;
+    return embedded_set_up(state);
+}
+
+TEST_MAIN(.setup = set_up, .teardown = embedded_tear_down)

@@ -1,42 +1,31 @@
-/* The store on a real Redis that is killed, flushed, filled up, kept busy, made a
- * replica: what was answered stays, and nothing but the promised codes is seen. */
-#include <unistd.h>
+/* The store on a real Redis that is killed, flushed, filled up, made a replica: what was answered stays, and nothing but
+ * the promised codes is seen. */
 #include <uv.h>
 
 #include "functions/library.h"
 #include "support/redis_fixture.h"
-#include "support/store_driver.h"
 #include "test.h"
+#include "unit/store_scene.h"
 
-enum { KILLS = 5, WRITES_PER_KILL = 400, URL_BYTES = 256 };
+enum { URL_BYTES = 256 };
 
-static struct {
-    redis_fixture *redis;
-    store_driver *d;
-} s;
-
-static void start_redis(const char *const *args)
-{
-    const redis_fixture_options options = {.append_only = true, .args = args};
-
-    s.redis = redis_fixture_start(&options);
-    s.d = store_driver_new();
-    assert_non_null(s.redis);
-}
+static redis_fixture *redis;
 
 static void open_store(const store_options *options)
 {
     store_options full = *options;
 
     if (!full.url)
-        full.url = redis_fixture_url(s.redis);
-    assert_int_equal(store_driver_open(s.d, &full, NULL), LKS_OK);
+        full.url = redis_fixture_url(redis);
+    scene_open(&full);
 }
 
 static int redis_alone(void **state)
 {
     (void)state;
-    start_redis(NULL);
+    scene_begin();
+    redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
+    assert_non_null(redis);
     return 0;
 }
 
@@ -44,70 +33,26 @@ static int ready(void **state)
 {
     redis_alone(state);
     open_store(&(store_options){0});
-    store_driver_wait_ready(s.d, true);
+    store_driver_wait_ready(here.d, true);
     return 0;
 }
 
 static int end(void **state)
 {
-    (void)state;
-    store_driver_free(s.d);
-    redis_fixture_free(s.redis);
+    scene_end(state);
+    redis_fixture_free(redis);
     return 0;
 }
 
 /* Fails unless the reply to the command begins so. */
 static void tell_redis(const char *command, const char *expected)
 {
-    char *reply = redis_fixture_command(s.redis, command);
+    char *reply = redis_fixture_command(redis, command);
 
     assert_non_null(reply);
     if (strncmp(reply, expected, strlen(expected)) != 0)
         fail_msg("%s: expected %s, got %s", command, expected, reply);
     free(reply);
-}
-
-static bool is_fatal(void *arg)
-{
-    (void)arg;
-    return store_fatal(store_driver_store(s.d));
-}
-
-TEST_WITH(replies_come_as_they_are, ready, end)
-{
-    char bytes[300];
-
-    memset(bytes, 'b', sizeof bytes - 1);
-    bytes[sizeof bytes - 1] = '\0';
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .args = {"a", "", bytes}});
-    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(o->value->n, 4);
-    assert_string_equal(outcome_text(o, 0), "ECHO");
-    assert_string_equal(outcome_text(o, 2), "");
-    assert_string_equal(outcome_text(o, 3), bytes);
-    o = store_driver_call(s.d, &(driver_call){.function = "add", .args = {"9007199254740991"}});
-    assert_int_equal(outcome_number(o, 1), 9007199254740991);
-    o = store_driver_call(s.d, &(driver_call){.function = "refuse"});
-    assert_outcome(o, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
-    assert_string_equal(o->message, "refused");
-    assert_int_equal(o->reason, LKS_REASON_FOREIGN_DATA);
-}
-
-/* promise T9 */
-TEST_WITH(combined_calls_each_have_their_effect, ready, end)
-{
-    enum { N = 500 };
-    static outcome *o[N];
-    bool seen[N + 1] = {false};
-
-    for (int i = 0; i < N; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
-    for (int i = 0; i < N; i++) {
-        store_driver_wait(s.d, o[i]);
-        long long total = outcome_number(o[i], 1);
-        assert_true(total >= 1 && total <= N && !seen[total]);
-        seen[total] = true;
-    }
 }
 
 /* promise T6 */
@@ -117,51 +62,19 @@ TEST_WITH(flushed_functions_are_loaded_unseen, ready, end)
 
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 25; i++)
-            o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
-        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+            o[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
+        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
         tell_redis("FUNCTION FLUSH", "+OK");
         for (int i = 25; i < 50; i++)
-            o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
+            o[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
         for (int i = 0; i < 50; i++) {
-            store_driver_wait(s.d, o[i]);
+            store_driver_wait(here.d, o[i]);
             assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
         }
     }
-    assert_int_equal(outcome_number(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"0"}}), 1), 500);
-    assert_int_equal(store_driver_ups(s.d), 1);
-}
-
-/* Puts are sent in a stream; the kill hits it somewhere. Each is repeatable, so
- * each must end well, and each that did must be there in the end. */
-TEST_WITH(what_was_answered_survives_kill_9, ready, end)
-{
-    static outcome *o[KILLS * WRITES_PER_KILL];
-    static char names[KILLS * WRITES_PER_KILL][16];
-    int n = 0;
-
-    for (int kill = 0; kill < KILLS; kill++) {
-        int answered = n;
-        for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
-            snprintf(names[n], sizeof names[n], "w%d", n);
-            o[n] = store_driver_submit(
-                s.d, &(driver_call){
-                         .function = "put", .args = {names[n], names[n]}, .weight = i % 3 == 0, .repeatable = true});
-            if (i % 50 == 49)
-                uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
-        }
-        store_driver_wait(s.d, o[answered + kill * 60]); /* so far at least */
-        redis_fixture_kill(s.redis);
-        assert_true(redis_fixture_restart(s.redis));
-        for (int i = answered; i < n; i++) {
-            store_driver_wait(s.d, o[i]);
-            assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        outcome *got = store_driver_call(s.d, &(driver_call){.function = "get", .args = {names[i]}});
-        assert_string_equal(outcome_text(got, 1), names[i]);
-    }
-    assert_int_equal(store_driver_ups(s.d), KILLS + 1);
+    assert_int_equal(outcome_number(store_driver_call(here.d, &(driver_call){.function = "add", .args = {"0"}}), 1),
+                     500);
+    assert_int_equal(store_driver_ups(here.d), 1);
 }
 
 /* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
@@ -172,18 +85,18 @@ TEST_WITH(applied_is_told_truly_over_kill_9, ready, end)
     static char names[N][16];
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "w%d", i);
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {names[i], names[i]}});
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "put", .args = {names[i], names[i]}});
         if (i == N / 2)
-            store_driver_wait(s.d, o[N / 4]);
+            store_driver_wait(here.d, o[N / 4]);
         if (i == N - 20)
-            redis_fixture_kill(s.redis);
+            redis_fixture_kill(redis);
     }
     for (int i = 0; i < N; i++)
-        store_driver_wait(s.d, o[i]);
-    assert_true(redis_fixture_restart(s.redis));
-    store_driver_wait_ready(s.d, true);
+        store_driver_wait(here.d, o[i]);
+    assert_true(redis_fixture_restart(redis));
+    store_driver_wait_ready(here.d, true);
     for (int i = 0; i < N; i++) {
-        outcome *got = store_driver_call(s.d, &(driver_call){.function = "get", .args = {names[i]}});
+        outcome *got = store_driver_call(here.d, &(driver_call){.function = "get", .args = {names[i]}});
         bool there = strcmp(outcome_text(got, 1), names[i]) == 0;
         if (o[i]->applied != LKS_APPLIED_MAYBE && there != (o[i]->applied == LKS_APPLIED_YES))
             fail_msg("call %d ended %s, applied %s, and is %s", i, lks_code_name(o[i]->code),
@@ -191,29 +104,18 @@ TEST_WITH(applied_is_told_truly_over_kill_9, ready, end)
     }
 }
 
-TEST_WITH(a_stopped_redis_answers_when_it_goes_on, ready, end)
-{
-    assert_true(redis_fixture_stop(s.redis));
-    store_driver_wait_ready(s.d, false);
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 300});
-    store_driver_wait(s.d, o);
-    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_true(redis_fixture_restart(s.redis));
-    store_driver_wait_ready(s.d, true);
-}
-
 /* promise T2 */
 TEST_WITH(full_memory_refuses_and_still_lets_a_server_start, ready, end)
 {
     tell_redis("CONFIG SET maxmemory 1", "+OK");
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "put", .args = {"a", "b"}});
     assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_true(o->retry_after_ms > 0);
-    store_driver_close_store(s.d);
+    store_driver_close_store(here.d);
     open_store(&(store_options){0});
-    store_driver_wait_ready(s.d, true);
+    store_driver_wait_ready(here.d, true);
     tell_redis("CONFIG SET maxmemory 0", "+OK");
-    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}}), LKS_OK,
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "put", .args = {"a", "b"}}), LKS_OK,
                    LKS_APPLIED_YES);
 }
 
@@ -221,63 +123,18 @@ TEST_WITH(full_memory_refuses_and_still_lets_a_server_start, ready, end)
 TEST_WITH(a_replica_is_waited_out, ready, end)
 {
     tell_redis("REPLICAOF 127.0.0.1 1", "+OK");
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
-    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "put", .args = {"a", "b"}});
+    store_driver_wait_ready(here.d, false);
     assert_int_equal(o->ends, 0);
     tell_redis("REPLICAOF NO ONE", "+OK");
-    store_driver_wait(s.d, o);
+    store_driver_wait(here.d, o);
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-}
-
-/* promise T1 */
-TEST_WITH(too_few_replicas_is_unavailable, ready, end)
-{
-    tell_redis("CONFIG SET min-replicas-to-write 1", "+OK");
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-}
-
-TEST_WITH(a_dropped_client_comes_back, ready, end)
-{
-    for (int i = 0; i < 20; i++) {
-        tell_redis("CLIENT KILL TYPE normal", ":");
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
-        assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    }
-}
-
-/* promise T12 */
-TEST_WITH(unsafe_stores_are_refused, NULL, end)
-{
-    static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
-    start_redis(evicting);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    store_driver_close_store(s.d);
-    open_store(&(store_options){.allow_unsafe = true});
-    store_driver_wait_ready(s.d, true);
-    tell_redis("CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
-    store_driver_close_store(s.d);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-}
-
-static bool says_evicts(void *arg)
-{
-    (void)arg;
-    return strstr(store_driver_reason(s.d), "evicts");
-}
-
-static bool says_nothing_on_disk(void *arg)
-{
-    (void)arg;
-    return strstr(store_driver_reason(s.d), "nothing on disk");
 }
 
 static bool was_asked_twice(void *arg)
 {
     (void)arg;
-    char *stats = redis_fixture_command(s.redis, "INFO commandstats");
+    char *stats = redis_fixture_command(redis, "INFO commandstats");
     const char *asked = strstr(stats, "cmdstat_config|get:calls=");
     bool twice = asked && atoi(asked + strlen("cmdstat_config|get:calls=")) >= 2;
 
@@ -292,48 +149,27 @@ TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
 {
     const driver_call echo = {.function = "echo", .timeout_ms = 60000};
     open_store(&(store_options){.safety_check_ms = 10});
-    store_driver_wait_ready(s.d, true);
+    store_driver_wait_ready(here.d, true);
     tell_redis("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", "+OK");
-    store_driver_until(s.d, says_evicts, NULL);
-    store_driver_wait_ready(s.d, false);
-    outcome *refused = store_driver_call(s.d, &echo);
+    scene_until_reason("evicts");
+    store_driver_wait_ready(here.d, false);
+    outcome *refused = store_driver_call(here.d, &echo);
     assert_outcome(refused, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_non_null(strstr(refused->message, "evicts"));
-    assert_null(store_fatal(store_driver_store(s.d)));
+    assert_null(store_fatal(store_driver_store(here.d)));
     tell_redis("CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
-    store_driver_until(s.d, says_nothing_on_disk, NULL);
+    scene_until_reason("nothing on disk");
     tell_redis("CONFIG SET appendonly yes", "+OK");
-    store_driver_wait_ready(s.d, true);
-    assert_outcome(store_driver_call(s.d, &echo), LKS_OK, LKS_APPLIED_YES);
-    store_driver_close_store(s.d);
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(store_driver_call(here.d, &echo), LKS_OK, LKS_APPLIED_YES);
+    store_driver_close_store(here.d);
     /* Who accepts that goes on. */
     open_store(&(store_options){.safety_check_ms = 10, .allow_unsafe = true});
-    store_driver_wait_ready(s.d, true);
+    store_driver_wait_ready(here.d, true);
     tell_redis("CONFIG SET maxmemory-policy allkeys-lru", "+OK");
     tell_redis("CONFIG RESETSTAT", "+OK");
-    store_driver_until(s.d, was_asked_twice, NULL);
-    assert_true(store_ready(store_driver_store(s.d), NULL));
-}
-
-/* promise T12 */
-TEST_WITH(another_layout_is_refused, ready, end)
-{
-    tell_redis("GET ls:{meta}:schema", "$1\r\n3\r\n");
-    tell_redis("SET ls:{meta}:schema 2", "+OK");
-    store_driver_close_store(s.d);
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "layout"));
-}
-
-/* promise T12 */
-TEST_WITH(an_altered_library_is_refused, redis_alone, end)
-{
-    tell_redis("FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
-               "$26");
-    open_store(&(store_options){0});
-    store_driver_until(s.d, is_fatal, NULL);
-    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "another text"));
+    store_driver_until(here.d, was_asked_twice, NULL);
+    assert_true(store_driver_ready(here.d, NULL));
 }
 
 /* Two libraries of other servers: one last used long ago, one never noted. */
@@ -345,14 +181,14 @@ TEST_WITH(forgotten_libraries_go_after_seven_days, redis_alone, end)
     tell_redis("HSET ls:{meta}:libraries old 1000", ":1");
     tell_redis("HSET ls:{meta}:libraries someone 1000", ":1");
     open_store(&(store_options){0});
-    store_driver_wait_ready(s.d, true);
+    store_driver_wait_ready(here.d, true);
     for (bool gone = false; !gone;) {
-        assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-        char *reply = redis_fixture_command(s.redis, "FUNCTION LIST LIBRARYNAME lockstock_old");
+        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        char *reply = redis_fixture_command(redis, "FUNCTION LIST LIBRARYNAME lockstock_old");
         gone = strcmp(reply, "*0\r\n") == 0;
         free(reply);
     }
-    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
     tell_redis("HEXISTS ls:{meta}:libraries old", ":0");
     tell_redis("HEXISTS ls:{meta}:libraries new", ":1");
     tell_redis("HEXISTS ls:{meta}:libraries 7e577e577e577e57", ":1");
@@ -379,37 +215,26 @@ static void make_documented_user(void)
     tell_redis(line, "+OK");
 }
 
-static void on_wake(void *arg, const char *data, size_t len)
-{
-    (void)arg;
-    (void)data;
-    (void)len;
-}
-
-static void on_listening(void *arg)
-{
-    (void)arg;
-}
-
 TEST_WITH(the_documented_user_is_enough, redis_alone, end)
 {
     char url[URL_BYTES];
-    lks_error error;
 
     make_documented_user();
-    snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(s.redis));
-    open_store(
-        &(store_options){.url = url, .wake_channel = "ls:wake:id", .on_wake = on_wake, .on_listening = on_listening});
-    store_driver_wait_ready(s.d, true); /* which includes that it has subscribed */
-    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
+    snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(redis));
+    const store_options listening = scene_listens((store_options){.url = url});
+    open_store(&listening);
+    store_driver_wait_ready(here.d, true); /* which includes that it has subscribed */
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK,
+                   LKS_APPLIED_YES);
     tell_redis("FUNCTION FLUSH", "+OK");
-    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK,
+                   LKS_APPLIED_YES);
     tell_redis("ACL LOG", "*0"); /* nothing was denied, the upkeep included */
 
-    store_driver_close_store(s.d);
+    store_driver_close_store(here.d);
     const store_options release = {.url = url, .library_text = functions_text, .library_digest = functions_digest};
-    assert_int_equal(store_driver_open(s.d, &release, &error), LKS_OK);
-    store_driver_wait_ready(s.d, true);
+    open_store(&release);
+    store_driver_wait_ready(here.d, true);
 }
 
 /* Every command that the library's text names, with as many words as it takes. */
@@ -433,7 +258,7 @@ TEST_WITH(the_documented_user_may_run_every_command_of_the_library, redis_alone,
             int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at, sub);
             do {
                 free(reply);
-                reply = redis_fixture_command(s.redis, command);
+                reply = redis_fixture_command(redis, command);
                 used += snprintf(command + used, sizeof command - (size_t)used, " %s", word);
             } while (strstr(reply, "wrong number of arguments") && used < 200);
             if (strcmp(reply, "+OK\r\n") != 0)
@@ -453,21 +278,6 @@ TEST_WITH(the_documented_user_may_run_every_command_of_the_library, redis_alone,
         snprintf(command, sizeof command, "ACL DRYRUN lockstock %s", denied[i]);
         tell_redis(command, "$");
     }
-}
-
-/* promise T8 */
-TEST_WITH(a_wrong_password_is_not_ready, redis_alone, end)
-{
-    char url[URL_BYTES];
-
-    make_documented_user();
-    snprintf(url, sizeof url, "unix://lockstock:wrong@%s", redis_fixture_socket(s.redis));
-    open_store(&(store_options){.url = url});
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_string_equal(store_driver_reason(s.d), "the store refuses the credentials");
-    tell_redis("ACL SETUSER lockstock >wrong", "+OK");
-    store_driver_wait_ready(s.d, true);
 }
 
 TEST_MAIN()

@@ -2,7 +2,6 @@
 #include "support/fake_redis.h"
 
 #include <hiredis/hiredis.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +10,15 @@
 #include "support/store_driver.h"
 #include "support/tempdir.h"
 
-enum { READ_BYTES = 65536, WORDS_MAX = 4096, LINE_BYTES = 200 };
+enum { READ_BYTES = 65536, WORDS_MAX = 4096, LINE_BYTES = 200, FCALLS_MAX = 64 };
 
 const char fake_usual[] = "usual", fake_silent[] = "silent", fake_stuck[] = "stuck", fake_close[] = "close";
 
 typedef struct rule {
     struct rule *next;
     char *words, *text;
-    const char *reply; /* text, or one of the three */
+    const char *reply; /* text, or one of the four */
+    bool once;
 } rule;
 
 typedef struct peer {
@@ -40,16 +40,15 @@ struct fake_redis {
     uv_pipe_t listener;
     uv_tcp_t tcp_listener;
     unsigned listeners;
-    fake_script *script;
-    void *arg;
     char *dir;
     char socket[128];
     char url[136];
-    rule *rules;
+    rule *rules; /* those that count once, in turn, then the others, the last one first */
     char *log;
     size_t log_bytes;
     peer *peers;
-    unsigned connections, open, calls;
+    unsigned connections, open;
+    size_t sub_calls[FCALLS_MAX], fcalls; /* of each FCALL; FCALLs noted there */
 };
 
 typedef struct sending {
@@ -120,6 +119,8 @@ static char *resp_of(const char *reply)
 
     if (*reply == '[')
         write_list(&reply, to);
+    else if (*reply == '\'')
+        fprintf(to, "$%zu\r\n%s\r\n", strlen(reply + 1), reply + 1);
     else
         fputs(reply, to);
     fclose(to);
@@ -142,7 +143,7 @@ static void say(peer *p, const char *reply)
         free(s);
 }
 
-size_t fake_redis_sub_calls(size_t argc, const char *const *argv)
+static size_t count_sub_calls(size_t argc, const char *const *argv)
 {
     size_t n = 0;
 
@@ -165,62 +166,15 @@ static void say_done(peer *p, size_t n)
 /* The library listed with the code that the driver's store has. */
 static void say_library(peer *p)
 {
-    size_t size = strlen(driver_library_text) + 256;
-    char *text = malloc(size);
+    char *text;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
 
-    if (!text)
-        abort();
-    snprintf(text, size,
-             "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$26\r\nlockstock_%s\r\n$12\r\nlibrary_code\r\n$%zu\r\n%s\r\n",
-             driver_library_digest, strlen(driver_library_text), driver_library_text);
+    fprintf(to, "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$26\r\nlockstock_%s\r\n$12\r\nlibrary_code\r\n$%zu\r\n%s\r\n",
+            driver_library_digest, strlen(driver_library_text), driver_library_text);
+    fclose(to);
     say(p, text);
     free(text);
-}
-
-static void say_usual(peer *p, size_t argc, const char *const *argv)
-{
-    static const struct usual {
-        const char *command, *reply;
-    } all[] = {
-        {"HELLO", "[version 7.0.15 role master]"},
-        {"CONFIG", "[save  appendonly yes maxmemory 0 maxmemory-policy noeviction]"},
-        {"GET", "$1\r\n3\r\n"},
-        {"SET", "$-1\r\n"},
-        {"TIME", "[1700000000 0]"},
-        {"PING", "+PONG\r\n"},
-        {"INFO", "$11\r\nrole:master\r\n"},
-        {"HSET", ":1\r\n"},
-    };
-
-    if (strcmp(argv[0], "FCALL") == 0) {
-        say_done(p, fake_redis_sub_calls(argc, argv));
-        return;
-    }
-    if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
-        char text[256];
-        snprintf(text, sizeof text, "[subscribe %s :1]", argv[1]);
-        say(p, text);
-        return;
-    }
-    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 5) {
-        say_library(p);
-        return;
-    }
-    if (strcmp(argv[0], "FUNCTION") == 0) {
-        say(p, argc == 4 ? "*0\r\n" : "+OK\r\n");
-        return;
-    }
-    if (p->subscribed && strcmp(argv[0], "PING") == 0) {
-        say(p, "[pong  ]");
-        return;
-    }
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (strcmp(all[i].command, argv[0]) == 0) {
-            say(p, all[i].reply);
-            return;
-        }
-    }
-    say(p, "+OK\r\n");
 }
 
 /* Whether a line begins with these words. */
@@ -229,6 +183,40 @@ static bool begins(const char *line, const char *words)
     size_t n = strlen(words);
 
     return strncmp(line, words, n) == 0 && (line[n] == ' ' || line[n] == '\n');
+}
+
+static void say_usual(peer *p, const char *line, size_t argc, const char *const *argv)
+{
+    static const struct usual {
+        const char *words, *reply;
+    } all[] = {
+        {"HELLO", "[version 7.0.15 role master]"},
+        {"CONFIG", "[save  appendonly yes maxmemory 0 maxmemory-policy noeviction]"},
+        {"GET", "'3"},
+        {"SET", "$-1\r\n"},
+        {"TIME", "[1700000000 0]"},
+        {"PING", "+PONG\r\n"},
+        {"INFO", "'role:master"},
+        {"HSET", ":1\r\n"},
+        {"FUNCTION LIST LIBRARYNAME lockstock_*", "[]"},
+    };
+    char text[256];
+
+    if (strcmp(argv[0], "FCALL") == 0) {
+        say_done(p, count_sub_calls(argc, argv));
+    } else if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
+        snprintf(text, sizeof text, "[subscribe %s :1]", argv[1]);
+        say(p, text);
+    } else if (p->subscribed && strcmp(argv[0], "PING") == 0) {
+        say(p, "[pong  ]");
+    } else if (strcmp(argv[argc - 1], "WITHCODE") == 0) {
+        say_library(p);
+    } else {
+        size_t i = 0;
+        while (i < sizeof all / sizeof *all && !begins(line, all[i].words))
+            i++;
+        say(p, i < sizeof all / sizeof *all ? all[i].reply : "+OK\r\n");
+    }
 }
 
 static const char *note(fake_redis *f, size_t argc, const char *const *argv)
@@ -267,56 +255,97 @@ static bool is_act(const char *reply)
     return reply == fake_usual || reply == fake_silent || reply == fake_stuck || reply == fake_close;
 }
 
-void fake_redis_answer(fake_redis *f, const char *words, const char *reply)
+/* Puts a rule at this place of the list. */
+static void add_rule(rule **at, const char *words, const char *reply, bool once)
+{
+    rule *r = calloc(1, sizeof *r);
+
+    if (!r)
+        abort();
+    r->words = strdup(words);
+    r->text = reply && !is_act(reply) ? strdup(reply) : NULL;
+    r->reply = r->text ? r->text : reply;
+    r->once = once;
+    r->next = *at;
+    *at = r;
+}
+
+static void take_rule(rule **at)
+{
+    rule *r = *at;
+
+    *at = r->next;
+    free(r->words);
+    free(r->text);
+    free(r);
+}
+
+static rule **first_lasting(fake_redis *f)
 {
     rule **at = &f->rules;
 
-    while (*at && strcmp((*at)->words, words) != 0)
+    while (*at && (*at)->once)
         at = &(*at)->next;
-    rule *r = *at;
-    if (r) {
-        *at = r->next;
-        free(r->text);
-    } else {
-        r = calloc(1, sizeof *r);
-        r->words = strdup(words);
-    }
-    r->next = f->rules;
-    f->rules = r;
-    r->text = reply && !is_act(reply) ? strdup(reply) : NULL;
-    r->reply = r->text ? r->text : reply;
+    return at;
 }
 
-static const char *reply_to(fake_redis *f, size_t argc, const char *const *argv)
+void fake_redis_next(fake_redis *f, const char *words, const char *reply)
 {
-    const char *line = note(f, argc, argv);
+    add_rule(first_lasting(f), words, reply, true);
+}
 
-    for (const rule *r = f->rules; r; r = r->next)
-        if (r->reply && begins(line, r->words))
-            return r->reply;
-    return f->script ? f->script(f->arg, argc, argv) : fake_usual;
+void fake_redis_answer(fake_redis *f, const char *words, const char *reply)
+{
+    rule **first = first_lasting(f), **at = first;
+
+    while (*at && strcmp((*at)->words, words) != 0)
+        at = &(*at)->next;
+    if (*at)
+        take_rule(at);
+    if (reply)
+        add_rule(first, words, reply, false);
+}
+
+/* The rule of a command; where NULL stands if there is none. */
+static rule **find_rule(fake_redis *f, const char *line)
+{
+    rule **at = &f->rules;
+
+    while (*at && !begins(line, (*at)->words))
+        at = &(*at)->next;
+    return at;
+}
+
+static void act(peer *p, const char *reply, const char *line, size_t argc, const char *const *argv)
+{
+    p->stuck = p->stuck || reply == fake_stuck;
+    if (p->stuck || reply == fake_silent)
+        return;
+    if (reply == fake_usual)
+        say_usual(p, line, argc, argv);
+    else if (reply == fake_close)
+        close_peer(p);
+    else
+        say(p, reply);
 }
 
 static void answer(peer *p, const redisReply *command)
 {
     static const char *words[WORDS_MAX];
     fake_redis *f = p->fake;
+    size_t n = command->elements < WORDS_MAX ? command->elements : WORDS_MAX;
 
-    for (size_t i = 0; i < command->elements && i < WORDS_MAX; i++)
+    for (size_t i = 0; i < n; i++)
         words[i] = command->element[i]->str;
-    f->calls += strcmp(words[0], "FCALL") == 0;
+    if (strcmp(words[0], "FCALL") == 0 && f->fcalls < FCALLS_MAX)
+        f->sub_calls[f->fcalls++] = count_sub_calls(n, words);
     snprintf(p->last, sizeof p->last, "%s", words[0]);
     p->subscribed = p->subscribed || strcmp(words[0], "SUBSCRIBE") == 0;
-    const char *reply = reply_to(f, command->elements, words);
-    p->stuck = p->stuck || reply == fake_stuck;
-    if (p->stuck)
-        return;
-    if (reply == fake_usual)
-        say_usual(p, command->elements, words);
-    else if (reply == fake_close)
-        close_peer(p);
-    else if (reply != fake_silent)
-        say(p, reply);
+    const char *line = note(f, n, words);
+    rule **r = find_rule(f, line);
+    act(p, *r ? (*r)->reply : fake_usual, line, n, words);
+    if (*r && (*r)->once)
+        take_rule(r);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
@@ -365,15 +394,13 @@ static void on_connection(uv_stream_t *listener, int status)
     uv_read_start(&p->on.stream, on_alloc, on_read);
 }
 
-fake_redis *fake_redis_start(uv_loop_t *loop, fake_script *script, void *arg)
+fake_redis *fake_redis_start(uv_loop_t *loop)
 {
     fake_redis *f = calloc(1, sizeof *f);
 
     if (!f || !(f->dir = tempdir_make()))
         abort();
     f->loop = loop;
-    f->script = script;
-    f->arg = arg;
     snprintf(f->socket, sizeof f->socket, "%s/redis.sock", f->dir);
     snprintf(f->url, sizeof f->url, "unix://%s", f->socket);
     uv_pipe_init(loop, &f->listener, 0);
@@ -415,34 +442,41 @@ unsigned fake_redis_open_connections(const fake_redis *f)
     return f->open;
 }
 
-unsigned fake_redis_calls(const fake_redis *f)
+size_t fake_redis_sub_calls(const fake_redis *f, size_t i)
 {
-    return f->calls;
+    return i < f->fcalls ? f->sub_calls[i] : 0;
 }
 
 void fake_redis_say(fake_redis *f, const char *raw)
 {
-    for (peer *p = f->peers; p; p = p->next)
-        say(p, raw);
+    fake_redis_say_to(f, NULL, raw);
 }
 
 void fake_redis_say_to(fake_redis *f, const char *command, const char *raw)
 {
     for (peer *p = f->peers; p; p = p->next)
-        if (strcmp(p->last, command) == 0)
+        if (!command || strcmp(p->last, command) == 0)
             say(p, raw);
 }
 
-void fake_redis_turn_deaf(fake_redis *f)
+void fake_redis_publish(fake_redis *f, const char *channel, const char *text)
 {
-    for (peer *p = f->peers; p; p = p->next)
-        uv_read_stop(&p->on.stream);
-}
+    char *message;
+    size_t bytes;
+    FILE *to = open_memstream(&message, &bytes);
 
-void fake_redis_deafen_subscribers(fake_redis *f)
-{
+    fprintf(to, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(channel), channel, strlen(text), text);
+    fclose(to);
     for (peer *p = f->peers; p; p = p->next)
         if (p->subscribed)
+            say(p, message);
+    free(message);
+}
+
+void fake_redis_turn_deaf(fake_redis *f, bool only_to_subscribers)
+{
+    for (peer *p = f->peers; p; p = p->next)
+        if (p->subscribed || !only_to_subscribers)
             uv_read_stop(&p->on.stream);
 }
 
@@ -458,12 +492,8 @@ static void on_listener_closed(uv_handle_t *handle)
 
     if (--f->listeners > 0)
         return;
-    for (rule *r = f->rules, *next; r; r = next) {
-        next = r->next;
-        free(r->words);
-        free(r->text);
-        free(r);
-    }
+    while (f->rules)
+        take_rule(&f->rules);
     free(f->log);
     tempdir_remove(f->dir);
     free(f);

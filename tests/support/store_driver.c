@@ -31,8 +31,7 @@ const char driver_library_text[] =
     "define('put', function(base, args)\n"
     "  return {'PUT', redis.call('SETNX', base .. args[1], args[2])}\n"
     "end)\n"
-    "define('get', function(base, args) return {'GOT', redis.call('GET', base .. args[1]) or ''} end)\n"
-    "define('refuse', function() return {'ERR', 9, 'NO', 'refused', '', 'foreign_data'} end)\n";
+    "define('get', function(base, args) return {'GOT', redis.call('GET', base .. args[1]) or ''} end)\n";
 
 typedef struct submitted {
     struct submitted *next;
@@ -196,6 +195,16 @@ static bool is_not_ready(void *arg)
 void store_driver_wait_ready(store_driver *d, bool ready)
 {
     store_driver_until(d, ready ? is_ready : is_not_ready, d);
+}
+
+bool store_driver_ready(const store_driver *d, const char **reason)
+{
+    store_view view;
+
+    store_look(d->store, &view);
+    if (reason)
+        *reason = view.fault.text;
+    return view.ready;
 }
 
 unsigned store_driver_ups(const store_driver *d)

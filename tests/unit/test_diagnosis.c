@@ -305,15 +305,6 @@ TEST(persistence_is_what_a_crash_loses)
     expect("problem memory");
 }
 
-TEST(a_failover_without_wait_replicas_may_lose_writes)
-{
-    store.fails_over = true;
-    expect("warning failover");
-    remedy_has("failover", "--wait-replicas");
-    store.wait_replicas = 1;
-    expect("");
-}
-
 TEST(missing_sentinels_are_reported)
 {
     store.sentinels = store.sentinels_answering = 3;
@@ -429,19 +420,6 @@ TEST(replicas_that_do_not_fit_into_the_text_are_counted)
     has(findings(), "problem replicas");
     text_has("replicas", "a:1: rrr");
     assert_null(strstr(find("replicas", false)->remedy, "--wait-replicas"));
-}
-
-TEST(each_primary_has_its_own_finding)
-{
-    lks_primary_status *healthy = with_replicas(), lonely = *healthy, *both[] = {&lonely, healthy};
-
-    lonely.address = "z:9";
-    lonely.n_replicas = 0;
-    store.n_primaries = 2;
-    store.primaries = both;
-    expect("problem replicas");
-    text_has("replicas", "z:9 has 0 of the 1 replicas that --wait-replicas asks for");
-    ok_text_has("replicas", "a:1: min-replicas-to-write 0; b:2 0 bytes behind");
 }
 
 TEST(min_replicas_to_write_bounds_what_a_failover_loses)

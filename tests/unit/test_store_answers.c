@@ -1,6 +1,5 @@
 /* What Redis may answer to an FCALL, row by row of docs/guarantees.md, and what
  * it should not: garbage ends the connection, never the server. */
-#include <unistd.h>
 #include <uv.h>
 
 #include "store_scene.h"
@@ -59,8 +58,7 @@ TEST(each_error_reply_has_its_meaning)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%.40s\n", rows[i].reply);
-        here.next = 0;
-        here.script[0] = rows[i].reply;
+        scene_reply(rows[i].reply, 1);
         outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
         assert_outcome(o, rows[i].code, rows[i].applied);
         assert_int_equal(o->retry_after_ms > 0, rows[i].retry_after);
@@ -79,14 +77,10 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
     static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
                                           "-MOVED 1 127.0.0.1:7001\r\n", "-ASK 1 127.0.0.1:7001\r\n"};
     for (size_t i = 0; i < 3; i++) {
-        here.next = 0;
-        here.script[0] = here.script[1] = replies[i];
-        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
-        assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+        scene_reply(replies[i], 2);
+        scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
     }
-    for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
-        here.script[i] = replies[0];
-    here.next = 0;
+    scene_answer("FCALL", replies[0]);
     outcome *never = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 120});
     assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
 }
@@ -95,21 +89,11 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
 /* promise T7 */
 TEST(without_time_for_another_try_the_reason_is_told_at_once)
 {
-    for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
-        here.script[i] = "-ASK 1 127.0.0.1:7001\r\n";
+    scene_answer("FCALL", "-ASK 1 127.0.0.1:7001\r\n");
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 95});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_non_null(strstr(o->message, "slot is moving"));
-    assert_int_equal(fake_redis_calls(here.fake), 1);
-}
-
-/* promise T7 */
-TEST(a_replica_is_left_for_another_connection)
-{
-    here.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
-    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
-    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_connections(here.fake), 2);
+    assert_int_equal(scene_seen("FCALL"), 1);
 }
 
 /* promise T8 */
@@ -120,10 +104,8 @@ TEST(denied_means_not_ready)
     for (size_t i = 0; i < 2; i++) {
         store_driver_wait_ready(here.d, true);
         unsigned connections = fake_redis_connections(here.fake);
-        here.next = 0;
-        here.script[0] = replies[i];
-        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
-        assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
+        scene_reply(replies[i], 1);
+        scene_assert_echo(LKS_INTERNAL, LKS_APPLIED_NO);
         store_driver_wait_ready(here.d, false);
         assert_non_null(strstr(store_driver_reason(here.d), "the store"));
         store_driver_wait_ready(here.d, true);
@@ -135,16 +117,14 @@ TEST(denied_means_not_ready)
 /* promise T8 */
 TEST(what_is_not_permitted_is_one_calls_matter)
 {
-    here.script[0] = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
-    here.script[1] = fake_usual;
-    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
-    outcome *other = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    scene_reply("-NOPERM this user has no permissions to access one of the keys used as arguments\r\n", 1);
+    outcome *denied = scene_submit(), *other = scene_submit();
     store_driver_wait(here.d, denied);
     store_driver_wait(here.d, other);
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
     assert_int_equal(denied->reason, LKS_REASON_STORE_PERMISSION_DENIED);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
-    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(fake_redis_connections(here.fake), 1);
     assert_int_equal(store_driver_ups(here.d), 1);
 }
@@ -152,16 +132,14 @@ TEST(what_is_not_permitted_is_one_calls_matter)
 /* Calls that are out when one is denied still get their answers. */
 TEST(a_retired_connection_answers_what_it_owes)
 {
-    here.script[0] = "-NOAUTH Authentication required.\r\n";
-    here.script[1] = fake_usual;
-    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
-    outcome *other = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    scene_reply("-NOAUTH Authentication required.\r\n", 1);
+    outcome *denied = scene_submit(), *other = scene_submit();
     store_driver_wait(here.d, denied);
     store_driver_wait(here.d, other);
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
     assert_int_equal(denied->reason, LKS_REASON_STORE_LOGIN_REFUSED);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_calls(here.fake), 2);
+    assert_int_equal(scene_seen("FCALL"), 2);
     store_driver_wait_ready(here.d, true); /* and then it is gone */
     assert_int_equal(fake_redis_connections(here.fake), 2);
 }
@@ -170,14 +148,13 @@ TEST(a_retired_connection_answers_what_it_owes)
 /* promise T8 */
 TEST(a_retired_connection_gets_no_call)
 {
-    here.script[0] = "-NOAUTH Authentication required.\r\n";
-    here.script[1] = fake_silent;
-    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
-    outcome *owed = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    scene_reply("-NOAUTH Authentication required.\r\n", 1);
+    scene_reply(fake_silent, 1);
+    outcome *denied = scene_submit(), *owed = scene_submit();
     store_driver_wait(here.d, denied);
     outcome *next = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 200});
     assert_outcome(next, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(here.fake), 2);
+    assert_int_equal(scene_seen("FCALL"), 2);
     fake_redis_say(here.fake, "[DONE]");
     store_driver_wait(here.d, owed);
     assert_outcome(owed, LKS_OK, LKS_APPLIED_YES);
@@ -204,54 +181,39 @@ TEST(garbage_ends_the_connection_not_the_server)
     scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence */
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         print_message("%.30s\n", replies[i]);
-        here.next = 0;
-        here.script[0] = replies[i];
-        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
-        assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        scene_reply(replies[i], 1);
+        scene_assert_echo(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+        scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
     }
 }
 
+/* A string; and elements, each of which is whole, so that none waits in the reader's buffer. */
 /* promise T13: garbage, endless and unasked replies, and answers of another type, end the connection or the step, not
  * the server; silence is noticed, on the wake channel too */
 TEST(a_reply_without_end_is_cut_off)
 {
-    static char part[1024 * 1024];
+    enum { BYTES = 1024 * 1024, STRING_BYTES = 108, STRINGS = BYTES / STRING_BYTES };
+    static char bytes[BYTES + 1], strings[STRINGS * STRING_BYTES + 1];
+    static const struct row {
+        const char *head, *part;
+    } rows[] = {{"*1\r\n*1\r\n$500000000\r\n", bytes}, {"*1\r\n*1048576\r\n", strings}};
 
-    scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
-    memset(part, 'x', sizeof part - 1);
-    here.script[0] = "*1\r\n*1\r\n$500000000\r\n";
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
-    store_driver_until(here.d, scene_saw_a_call, &here);
-    for (int i = 0; i < 100; i++) { /* MiB; the connection takes 64 of one reply */
-        fake_redis_say(here.fake, part);
-        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
-    }
-    store_driver_wait(here.d, o);
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
-}
-
-/* Each of its elements is whole, so none waits in the reader's buffer. */
-/* promise T13 */
-TEST(a_reply_of_elements_without_end_is_cut_off)
-{
-    enum { STRINGS = 20000, STRING_BYTES = 108 };
-    static char part[STRINGS * STRING_BYTES + 1];
-
-    scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
+    memset(bytes, 'x', BYTES);
     for (size_t i = 0; i < STRINGS; i++)
-        snprintf(part + STRING_BYTES * i, STRING_BYTES + 1, "$100\r\n%0100zu\r\n", i);
-    here.script[0] = "*1\r\n*1048576\r\n";
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
-    store_driver_until(here.d, scene_saw_a_call, &here);
-    for (int i = 0; i < 40; i++) { /* each takes 3 MiB of memory */
-        fake_redis_say(here.fake, part);
-        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+        snprintf(strings + STRING_BYTES * i, STRING_BYTES + 1, "$100\r\n%0100zu\r\n", i);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
+        scene_reply(rows[i].head, 1);
+        outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
+        scene_until_seen("FCALL", 1);
+        for (int k = 0; k < 100; k++) { /* MiB; the connection takes 64 of one reply */
+            fake_redis_say(here.fake, rows[i].part);
+            uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+        }
+        store_driver_wait(here.d, o);
+        assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+        assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
     }
-    store_driver_wait(here.d, o);
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
 }
 
 /* Who has not been greeted yet may be anybody: a small limit holds, for bytes and for elements. */
@@ -277,38 +239,40 @@ TEST(a_greeting_without_end_is_cut_off_early)
     }
 }
 
+/* A new connection gets this answer; it is used. */
+static void reconnect_with(const char *words, const char *answer)
+{
+    unsigned seen = scene_seen(words);
+
+    scene_answer(words, answer);
+    fake_redis_hang_up(here.fake);
+    scene_until_seen(words, seen + 1);
+    store_driver_wait_ready(here.d, true);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
+}
+
 /* Times that no Redis tells. */
 /* promise T13 */
 TEST(a_library_of_an_impossible_age_is_not_deleted)
 {
-    static const char *const times[] = {"$20\r\n-9223372036854775808\r\n", "$19\r\n9223372036854775807\r\n",
-                                        "$10\r\n1699999999\r\n", ":1\r\n"};
+    static const char *const times[] = {"'-9223372036854775808", "'9223372036854775807", "'1699999999", ":1\r\n"};
+
     scene_answer(SCENE_LIBRARIES, "[[library_name lockstock_aaaa]]");
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        scene_answer("HGET", times[i]);
-        fake_redis_hang_up(here.fake);
-        scene_until_seen("HGET", (unsigned)i + 1);
-        store_driver_wait_ready(here.d, true);
-        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-        assert_int_equal(fake_redis_seen(here.fake, "FUNCTION DELETE"), 0);
+        reconnect_with("HGET", times[i]);
+        assert_int_equal(scene_seen("FUNCTION DELETE"), 0);
     }
 }
 
 /* promise T13 */
 TEST(a_clock_that_no_redis_tells_is_not_known)
 {
-    static const char *const times[] = {"*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n",
-                                        "*2\r\n$20\r\n-9223372036854775808\r\n$1\r\n0\r\n",
-                                        "*2\r\n$10\r\n1700000000\r\n$19\r\n9223372036854775807\r\n", "*1\r\n:1\r\n"};
+    static const char *const times[] = {"[9223372036854775807 0]", "[-9223372036854775808 0]",
+                                        "[1700000000 9223372036854775807]", "[:1]"};
     store_view view;
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        unsigned seen = fake_redis_seen(here.fake, "TIME");
-        scene_answer("TIME", times[i]);
-        fake_redis_hang_up(here.fake);
-        scene_until_seen("TIME", seen + 1);
-        store_driver_wait_ready(here.d, true);
-        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        reconnect_with("TIME", times[i]);
         store_look(store_driver_store(here.d), &view);
         assert_int_equal(view.at_ms, 0);
     }
@@ -320,7 +284,7 @@ TEST(a_reply_that_nobody_asked_for_ends_the_connection)
     fake_redis_say(here.fake, "+OK\r\n");
     store_driver_wait_ready(here.d, false);
     store_driver_wait_ready(here.d, true);
-    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
 }
 
 TEST_MAIN(.setup = scene_start, .teardown = scene_end)

@@ -5,7 +5,7 @@
 
 enum { REPLICAS = 2 };
 
-/* What WAIT answers, for the connections that are open and those that come. */
+/* What WAIT answers from now on. */
 static void confirm(const char *reply)
 {
     scene_answer("WAIT", reply);
@@ -47,25 +47,20 @@ static int begin_in_a_cluster(void **state)
     return 0;
 }
 
-static unsigned seen(const char *words)
-{
-    return fake_redis_seen(here.fake, words);
-}
-
 /* Until WAIT was asked `more` times more. */
 static void until_waits(unsigned more)
 {
-    scene_until_seen("WAIT", seen("WAIT") + more);
+    scene_until_seen("WAIT", scene_seen("WAIT") + more);
 }
 
 /* Redis 7.2 answers WAIT at once on a connection that has written nothing, and a node of a cluster sends its
  * replicas no PUBLISH. */
 TEST_WITH(in_a_cluster_a_write_of_its_own_stands_before_each_question, begin_in_a_cluster, scene_end)
 {
-    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(seen("WAIT"), 1);
-    assert_int_equal(seen("EXPIRE ls:{meta}:wait"), 1);
-    assert_int_equal(seen("PUBLISH"), 0);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(scene_seen("WAIT"), 1);
+    assert_int_equal(scene_seen("EXPIRE ls:{meta}:wait"), 1);
+    assert_int_equal(scene_seen("PUBLISH"), 0);
 }
 
 /* Its slot is elsewhere; or memory is full, and the key was never there. */
@@ -74,7 +69,7 @@ TEST_WITH(without_that_write_nothing_is_confirmed, begin_in_a_cluster, scene_end
     static const char *const refusals[] = {"-MOVED 1 127.0.0.1:1\r\n", ":0\r\n"};
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        unsigned before = seen("FCALL");
+        unsigned before = scene_seen("FCALL");
         scene_answer("EXPIRE", refusals[i]);
         outcome *never = store_driver_call(here.d, &(driver_call){.function = "put"});
         assert_outcome(never, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -84,22 +79,22 @@ TEST_WITH(without_that_write_nothing_is_confirmed, begin_in_a_cluster, scene_end
         scene_answer("EXPIRE", ":1\r\n");
         store_driver_wait(here.d, again);
         assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
-        assert_in_range(seen("FCALL"), before + 3, UINT32_MAX);
+        assert_in_range(scene_seen("FCALL"), before + 3, UINT32_MAX);
     }
 }
 
 TEST_WITH(calls_of_a_turn_share_one_question, begin, scene_end)
 {
-    unsigned waits = seen("WAIT");
-    outcome *a = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    unsigned waits = scene_seen("WAIT");
+    outcome *a = scene_submit();
     outcome *b = store_driver_submit(here.d, &(driver_call){.function = "put"});
     store_driver_wait(here.d, a);
     store_driver_wait(here.d, b);
     assert_outcome(a, LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(a, 0), "DONE");
     assert_outcome(b, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(seen("WAIT 2 70"), waits + 1);
-    assert_int_equal(seen("PUBLISH"), waits + 1);
+    assert_int_equal(scene_seen("WAIT 2 70"), waits + 1);
+    assert_int_equal(scene_seen("PUBLISH"), waits + 1);
 }
 
 /* It is answered by Redis, and its caller is not told. */
@@ -124,14 +119,14 @@ TEST_WITH(what_too_few_confirmed_is_maybe, begin, scene_end)
 TEST_WITH(a_repeatable_call_is_asked_again_until_it_is_sure, begin, scene_end)
 {
     confirm(":1\r\n");
-    unsigned fcalls = seen("FCALL");
+    unsigned fcalls = scene_seen("FCALL");
     outcome *o = store_driver_submit(here.d, &(driver_call){.function = "put", .repeatable = true});
     until_waits(2);
     assert_int_equal(o->ends, 0);
     confirm(":2\r\n");
     store_driver_wait(here.d, o);
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_true(seen("FCALL") - fcalls >= 2);
+    assert_true(scene_seen("FCALL") - fcalls >= 2);
 }
 
 TEST_WITH(a_connection_lost_before_the_replicas_answer_is_maybe, begin, scene_end)
@@ -146,24 +141,21 @@ TEST_WITH(a_connection_lost_before_the_replicas_answer_is_maybe, begin, scene_en
     assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
 }
 
-static void say(unsigned i)
+static void publish(unsigned n)
 {
-    char text[128];
-
-    snprintf(text, sizeof text, "[message " SCENE_CHANNEL " %u]", i);
-    fake_redis_say_to(here.fake, "SUBSCRIBE", text);
+    for (unsigned i = 0; i < n; i++) {
+        const char text[] = {(char)('0' + i), '\0'};
+        fake_redis_publish(here.fake, SCENE_CHANNEL, text);
+    }
 }
 
 TEST_WITH(a_message_is_told_when_the_replicas_have_it, begin, scene_end)
 {
-    unsigned wanted = 3;
-
-    unsigned waits = seen("WAIT");
-    for (unsigned i = 0; i < wanted; i++)
-        say(i);
-    scene_until_messages(wanted);
+    unsigned waits = scene_seen("WAIT");
+    publish(3);
+    scene_until_messages(3);
     assert_string_equal(here.last, "2");
-    assert_true(seen("WAIT") > waits);
+    assert_true(scene_seen("WAIT") > waits);
     assert_int_equal(here.listening, 1);
 }
 
@@ -171,7 +163,7 @@ TEST_WITH(a_message_that_is_not_sure_makes_who_waits_ask_anew, begin, scene_end)
 {
     unsigned listening = here.listening;
     confirm(":0\r\n");
-    say(0);
+    publish(1);
     scene_until_listening(listening + 1);
     assert_int_equal(here.messages, 0);
 }
@@ -180,8 +172,7 @@ TEST_WITH(messages_that_were_not_asked_for_yet_are_missed_with_the_connection, b
 {
     unsigned listening = here.listening;
     confirm(fake_close);
-    for (unsigned i = 0; i < 5; i++)
-        say(i);
+    publish(5);
     scene_until_listening(listening + 1);
     assert_int_equal(here.messages, 0);
     confirm(":2\r\n");
@@ -190,7 +181,6 @@ TEST_WITH(messages_that_were_not_asked_for_yet_are_missed_with_the_connection, b
 
 TEST_WITH(with_too_few_replicas_it_is_not_ready, begin, scene_end)
 {
-    store_driver_wait_ready(here.d, true);
     set_replicas(1);
     store_driver_wait_ready(here.d, false);
     assert_string_equal(store_driver_reason(here.d), "the store has 1 replicas, --wait-replicas asks for 2");

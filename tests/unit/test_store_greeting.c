@@ -13,12 +13,10 @@ static void open_store(const char *words, const char *reply, const char *credent
     scene_open_url(&(store_options){.allow_unsafe = allow_unsafe}, credentials, suffix);
 }
 
-/* Ready, and then closed. */
 static void becomes_ready(void)
 {
     store_driver_wait_ready(here.d, true);
     assert_null(store_fatal(store_driver_store(here.d)));
-    scene_end(NULL);
 }
 
 /* promise T8 */
@@ -28,11 +26,9 @@ TEST(credentials_and_database_come_first)
     store_driver_wait_ready(here.d, true);
     assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH us er pass/word\nSELECT 7\nHELLO\n"),
                      fake_redis_log(here.fake));
-    scene_end(NULL);
     open_store("", NULL, ":pw@", "", false);
     store_driver_wait_ready(here.d, true);
     assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH pw\nHELLO\n"), fake_redis_log(here.fake));
-    scene_end(NULL);
 }
 
 /* promise T12 */
@@ -58,7 +54,6 @@ TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
             scene_until_reason(rows[i].why);
             assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_UNSAFE);
             assert_int_equal(store_driver_ups(here.d), 0);
-            scene_end(NULL);
         } else {
             becomes_ready();
         }
@@ -75,8 +70,8 @@ TEST(a_misfit_is_fatal)
     } rows[] = {
         {"HELLO", "-ERR unknown command 'HELLO'\r\n", "older than Redis 7.0"},
         {"HELLO", "[version 6.2.7 role master]", "6.2.7"},
-        {"GET", "$1\r\n2\r\n", "data layout is version 2, this server's is 3: it is older than release 0.1.0"},
-        {"GET", "$3\r\n4.1\r\n", "data layout is version 4.1, this server's is 3: a newer lockstockd wrote it"},
+        {"GET", "'2", "data layout is version 2, this server's is 3: it is older than release 0.1.0"},
+        {"GET", "'4.1", "data layout is version 4.1, this server's is 3: a newer lockstockd wrote it"},
         {"GET", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "foreign data"},
         {SCENE_LIBRARY, "[[library_code other]]", "another text"},
         {SCENE_LIBRARY, "[[]]", "another text"},
@@ -84,9 +79,8 @@ TEST(a_misfit_is_fatal)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         open_store(rows[i].words, rows[i].reply, "", "", true);
-        store_driver_submit(here.d, &(driver_call){.function = "echo"});
+        scene_submit();
         scene_until_fatal(rows[i].why);
-        scene_end(NULL);
     }
 }
 
@@ -119,12 +113,12 @@ TEST(what_may_pass_is_tried_until_it_does)
         {SCENE_LIBRARY, "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
         {SCENE_LIBRARY, "+OK\r\n", "not a library", LKS_REASON_STORE_MISFIT},
         {"HELLO", "garbage\r\n", "a malformed reply", LKS_REASON_STORE_UNREACHABLE},
-        {"GET", NULL, "closed", LKS_REASON_STORE_UNREACHABLE},
+        {"GET", fake_close, "closed", LKS_REASON_STORE_UNREACHABLE},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%s: %s\n", rows[i].words, rows[i].why);
-        open_store(rows[i].words, rows[i].reply ? rows[i].reply : fake_close, ":pw@", "?db=99", false);
+        open_store(rows[i].words, rows[i].reply, ":pw@", "?db=99", false);
         scene_until_reason(rows[i].why);
         assert_int_equal(store_driver_fault(here.d), rows[i].reason);
         assert_int_equal(store_driver_ups(here.d), 0);
@@ -139,12 +133,10 @@ TEST(the_layout_is_noted_where_there_is_none)
 {
     open_store("GET", "$-1\r\n", "", "", false);
     store_driver_wait_ready(here.d, true);
-    assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema 3 NX GET"), 1);
-    scene_end(NULL);
+    assert_int_equal(scene_seen("SET ls:{meta}:schema 3 NX GET"), 1);
     open_store("", NULL, "", "", false);
     store_driver_wait_ready(here.d, true);
-    assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema"), 0);
-    scene_end(NULL);
+    assert_int_equal(scene_seen("SET ls:{meta}:schema"), 0);
 }
 
 TEST(a_silent_greeting_times_out)
@@ -182,4 +174,4 @@ TEST(no_secret_is_logged)
     kept_stderr_end();
 }
 
-TEST_MAIN()
+TEST_MAIN(.teardown = scene_end)

@@ -5,10 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <uv.h>
 
-#include "support/fake_redis.h"
-#include "support/store_driver.h"
+#include "store_scene.h"
 #include "test.h"
 
 /* ---- a resolver that answers when it is told to ---------------------------------------- */
@@ -78,26 +76,9 @@ static void end_resolver(void)
 
 /* ---- a store ----------------------------------------------------------------------------- */
 
-static struct {
-    store_driver *d;
-    fake_redis *fake;
-    unsigned wanted; /* questions to the resolver */
-} here;
-
-static int begin(void **state)
-{
-    (void)state;
-    here.d = store_driver_new();
-    here.fake = fake_redis_start(store_driver_loop(here.d), NULL, NULL);
-    return 0;
-}
-
 static int end(void **state)
 {
-    (void)state;
-    store_driver_close_store(here.d);
-    fake_redis_stop(here.fake);
-    store_driver_free(here.d);
+    scene_end(state);
     end_resolver();
     return 0;
 }
@@ -106,42 +87,22 @@ static void open_by_name(uint32_t connect_timeout_ms)
 {
     char url[64];
 
+    scene_begin();
     snprintf(url, sizeof url, "redis://redis.test:%u", fake_redis_listen_tcp(here.fake));
-    const store_options options = {.url = url, .connect_timeout_ms = connect_timeout_ms};
-    assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
+    scene_open(&(store_options){.url = url, .connect_timeout_ms = connect_timeout_ms});
 }
 
 static bool was_asked(void *arg)
 {
-    (void)arg;
-    return times_asked() >= here.wanted;
+    return times_asked() >= *(unsigned *)arg;
 }
 
 static void wait_until_asked(unsigned times)
 {
-    here.wanted = times;
-    store_driver_until(here.d, was_asked, NULL);
+    store_driver_until(here.d, was_asked, &times);
 }
 
-static bool was_late(void *arg)
-{
-    (void)arg;
-    return strstr(store_driver_reason(here.d), "it does not answer in time");
-}
-
-static bool was_not_found(void *arg)
-{
-    (void)arg;
-    return strstr(store_driver_reason(here.d), "the store's host cannot be found: ");
-}
-
-static bool is_connected(void *arg)
-{
-    (void)arg;
-    return fake_redis_connections(here.fake) > 0;
-}
-
-TEST_WITH(a_store_closes_while_the_resolver_does_not_answer, begin, end)
+TEST(a_store_closes_while_the_resolver_does_not_answer)
 {
     answer(0, 0);
     open_by_name(600000);
@@ -151,25 +112,25 @@ TEST_WITH(a_store_closes_while_the_resolver_does_not_answer, begin, end)
 }
 
 /* A resolver whose first name server is down takes longer than an attempt to connect. */
-TEST_WITH(an_answer_that_comes_late_serves_the_next_attempt, begin, end)
+TEST(an_answer_that_comes_late_serves_the_next_attempt)
 {
     answer(0, 0);
     open_by_name(100);
-    store_driver_until(here.d, was_late, NULL);
+    scene_until_reason("it does not answer in time");
     answer(1, 0);
-    store_driver_until(here.d, is_connected, NULL);
+    scene_until_connections(1);
     answer(ALL, 0);
     store_driver_wait_ready(here.d, true);
 }
 
-TEST_WITH(a_name_that_is_not_found_is_told_and_asked_for_again, begin, end)
+TEST(a_name_that_is_not_found_is_told_and_asked_for_again)
 {
     answer(ALL, EAI_NONAME);
     open_by_name(600000);
-    store_driver_until(here.d, was_not_found, NULL);
+    scene_until_reason("the store's host cannot be found: ");
     wait_until_asked(3);
     answer(ALL, 0);
     store_driver_wait_ready(here.d, true);
 }
 
-TEST_MAIN()
+TEST_MAIN(.teardown = end)

@@ -1,8 +1,5 @@
 /* Calls between the store and Redis: what shares an FCALL, what a deadline and a
  * bound mean, how a missing function comes back, how all ends. */
-#include <unistd.h>
-#include <uv.h>
-
 #include "store_scene.h"
 #include "test.h"
 
@@ -13,16 +10,14 @@ TEST(calls_of_one_turn_and_function_share_an_fcall)
 {
     outcome *o[5];
 
-    here.script[0] =
-        "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*6\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n$0\r\n\r\n"
-        "*2\r\n$5\r\nTHREE\r\n:3\r\n";
+    scene_reply("[[ONE :1] [ERR :9 NO no   ] [THREE :3]]", 1);
     o[0] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"a"}, .weight = 1});
     o[1] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"b", ""}, .weight = 1});
     o[2] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
     for (int i = 0; i < 3; i++)
         store_driver_wait(here.d, o[i]);
-    assert_int_equal(fake_redis_calls(here.fake), 1);
-    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/g}: 1 a 2 b  0 ");
+    assert_int_equal(scene_seen("FCALL"), 1);
+    scene_assert_last("FCALL echo_7e577e577e577e57 1 ls:{test/g}: 1 a 2 b  0");
     assert_outcome(o[0], LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(o[0], 0), "ONE");
     assert_outcome(o[1], LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
@@ -31,50 +26,38 @@ TEST(calls_of_one_turn_and_function_share_an_fcall)
     assert_int_equal(outcome_number(o[2], 1), 3);
 }
 
-static void several_groups(void)
-{
-    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
+static const driver_call of_groups[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
                                         {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
                                         {.function = "echo", .base = "ls:{test/a}:", .weight = 1}};
-    outcome *o[3];
 
-    scene_call_all(calls, 3, o);
-}
-
-/* Each sub-call has its own base then, also where two have the same. */
+/* Each sub-call has its own base then, also where two have the same. In Redis Cluster the keys of a command must lie in
+ * one slot: several bases are arguments. */
 /* promise T11 */
 TEST(calls_of_several_groups_share_an_fcall)
 {
-    several_groups();
-    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 3 ls:{test/a}: ls:{test/b}: ls:{test/a}: 0 0 0 ");
-}
+    outcome *o[3];
 
-/* There the keys of a command must lie in one slot: several bases are arguments. */
-/* promise T11 */
-TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
-{
+    scene_call_all(of_groups, 3, o);
+    scene_assert_last("FCALL echo_7e577e577e577e57 3 ls:{test/a}: ls:{test/b}: ls:{test/a}: 0 0 0");
     scene_restart_on_cluster();
-    several_groups();
-    assert_int_equal(fake_redis_calls(here.fake), 1);
-    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 0 1 ls:{test/a}: 1 ls:{test/b}: 1 ls:{test/a}: ");
+    scene_call_all(of_groups, 3, o);
+    assert_int_equal(scene_seen("FCALL"), 1);
+    scene_assert_last("FCALL echo_7e577e577e577e57 0 1 ls:{test/a}: 1 ls:{test/b}: 1 ls:{test/a}:");
 }
 
 /* Nothing was done there; with its base for a key the node says where that is, and a key is of one call alone. */
 /* promise T11 */
 TEST(what_is_elsewhere_is_asked_for_by_its_key)
 {
-    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
-                                        {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
-                                        {.function = "echo", .base = "ls:{test/c}:", .weight = 1}};
     outcome *o[3];
 
     scene_restart_on_cluster();
-    here.script[0] = "*3\r\n*1\r\n$4\r\nDONE\r\n*1\r\n$9\r\nELSEWHERE\r\n*1\r\n$9\r\nELSEWHERE\r\n";
-    scene_call_all(calls, 3, o);
+    scene_reply("[[DONE] [ELSEWHERE] [ELSEWHERE]]", 1);
+    scene_call_all(of_groups, 3, o);
     for (int i = 0; i < 3; i++)
         assert_string_equal(outcome_text(o[i], 0), "DONE");
-    assert_int_equal(fake_redis_calls(here.fake), 3);
-    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/c}: 0 ");
+    assert_int_equal(scene_seen("FCALL"), 3);
+    scene_assert_last("FCALL echo_7e577e577e577e57 1 ls:{test/a}: 0");
 }
 
 /* promise T11 */
@@ -91,8 +74,8 @@ TEST(what_differs_or_forbids_it_goes_alone)
     };
 
     scene_call_all(calls, 6, o);
-    assert_int_equal(fake_redis_calls(here.fake), 5);
-    assert_int_equal(here.sub_calls[0], 2);
+    assert_int_equal(scene_seen("FCALL"), 5);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 0), 2);
 }
 
 static bool turn_passed(void *arg)
@@ -107,9 +90,15 @@ static void pass_a_turn(void)
     store_driver_until(here.d, turn_passed, &turns);
 }
 
+/* A call that may share an FCALL. */
+static outcome *submit_light(void)
+{
+    return store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+}
+
 static outcome *submit_in_a_turn(void)
 {
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    outcome *o = submit_light();
 
     pass_a_turn();
     return o;
@@ -119,30 +108,25 @@ TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
 {
     outcome *o[5];
 
-    here.script[0] = here.script[1] = here.script[2] = fake_silent;
+    scene_reply(fake_silent, 3);
     for (int i = 0; i < 5; i++)
         o[i] = submit_in_a_turn();
-    fake_redis_say(here.fake, "*1\r\n$1\r\nA\r\n");
+    fake_redis_say(here.fake, "[A]");
     store_driver_wait(here.d, o[0]);
-    fake_redis_say(here.fake, "*1\r\n$1\r\nB\r\n");
+    fake_redis_say(here.fake, "[B]");
     store_driver_wait(here.d, o[1]);
-    fake_redis_say(here.fake, "*3\r\n*1\r\n$1\r\nC\r\n*1\r\n$1\r\nD\r\n*1\r\n$1\r\nE\r\n");
+    fake_redis_say(here.fake, "[[C] [D] [E]]");
     for (int i = 2; i < 5; i++)
         store_driver_wait(here.d, o[i]);
-    assert_int_equal(here.seen, 3);
-    assert_int_equal(here.sub_calls[2], 3);
-}
-
-static bool saw_three(void *arg)
-{
-    return ((scene *)arg)->seen == 3;
+    assert_int_equal(scene_seen("FCALL"), 3);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 2), 3);
 }
 
 /* Of an answer that leads to a further call. */
 static void submit_another(void *arg, const store_result *result)
 {
     (void)result;
-    *(outcome **)arg = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    *(outcome **)arg = submit_light();
 }
 
 static bool was_answered(void *arg)
@@ -157,29 +141,29 @@ TEST(what_waits_is_sent_before_the_answers_are_told)
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
     outcome *another = NULL;
 
-    here.script[0] = here.script[1] = fake_silent;
+    scene_reply(fake_silent, 2);
     store_submit(store_driver_store(here.d), &call, UINT64_MAX, submit_another, &another);
     pass_a_turn();
     submit_in_a_turn();
     outcome *waits = submit_in_a_turn();
-    assert_int_equal(here.seen, 2);
-    fake_redis_say(here.fake, "*1\r\n$1\r\nA\r\n");
+    assert_int_equal(scene_seen("FCALL"), 2);
+    fake_redis_say(here.fake, "[A]");
     store_driver_until(here.d, was_answered, &another);
     store_driver_wait(here.d, another);
     store_driver_wait(here.d, waits);
-    assert_int_equal(here.seen, 4);
-    assert_int_equal(here.sub_calls[2], 1); /* without the other */
+    assert_int_equal(scene_seen("FCALL"), 4);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 2), 1); /* without the other */
 }
 
 TEST(what_fills_an_fcall_does_not_wait)
 {
-    here.script[0] = here.script[1] = fake_silent;
+    scene_reply(fake_silent, 2);
     submit_in_a_turn();
     submit_in_a_turn();
     for (int i = 0; i < 64; i++)
-        store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
-    store_driver_until(here.d, saw_three, &here);
-    assert_int_equal(here.sub_calls[2], 64);
+        submit_light();
+    scene_until_seen("FCALL", 3);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 2), 64);
     assert_int_equal(fake_redis_connections(here.fake), 1); /* and not because Redis said nothing for so long */
 }
 
@@ -196,7 +180,7 @@ TEST(what_is_late_is_not_sent_with_the_next_reply)
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
     outcome *late = NULL;
 
-    here.script[0] = here.script[1] = fake_silent;
+    scene_reply(fake_silent, 2);
     store_submit(store_driver_store(here.d), &call, UINT64_MAX, submit_late, &late);
     pass_a_turn();
     outcome *second = submit_in_a_turn();
@@ -204,7 +188,7 @@ TEST(what_is_late_is_not_sent_with_the_next_reply)
     store_driver_wait(here.d, second);
     store_driver_wait(here.d, late);
     assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_int_equal(here.seen, 2);
+    assert_int_equal(scene_seen("FCALL"), 2);
 }
 
 /* 400 functions of one group, and one function of 400 groups. */
@@ -232,28 +216,10 @@ static void many_targets(void)
 TEST(what_differs_is_told_apart_among_many)
 {
     many_targets();
-    assert_int_equal(fake_redis_calls(here.fake), 400 + 7); /* the groups in FCALLs of 64 */
+    assert_int_equal(scene_seen("FCALL"), 400 + 7); /* the groups in FCALLs of 64 */
     scene_restart_on_cluster();
     many_targets();
-    assert_int_equal(fake_redis_calls(here.fake), 400 + 7);
-}
-
-/* promise T11 */
-TEST(a_shared_fcall_stays_short)
-{
-    driver_call calls[200];
-    outcome *o[200];
-    size_t most = 0, all = 0;
-
-    for (int i = 0; i < 200; i++)
-        calls[i] = (driver_call){.function = "echo", .weight = 1};
-    scene_call_all(calls, 200, o);
-    for (size_t i = 0; i < here.seen; i++) {
-        most = here.sub_calls[i] > most ? here.sub_calls[i] : most;
-        all += here.sub_calls[i];
-    }
-    assert_int_equal(all, 200);
-    assert_int_equal(most, 64);
+    assert_int_equal(scene_seen("FCALL"), 400 + 7);
 }
 
 /* What is heavy shares an FCALL with few, and nothing overtakes it. */
@@ -268,11 +234,11 @@ TEST(a_shared_fcall_carries_a_bounded_weight)
     for (int i = 0; i < 7; i++)
         calls[i] = (driver_call){.function = "echo", .weight = weights[i]};
     scene_call_all(calls, 7, o);
-    assert_int_equal(here.seen, 4);
-    assert_int_equal(here.sub_calls[0], 2); /* 40, 24 */
-    assert_int_equal(here.sub_calls[1], 3); /* 1, 60, 1 */
-    assert_int_equal(here.sub_calls[2], 1); /* 64 */
-    assert_int_equal(here.sub_calls[3], 1);
+    assert_int_equal(scene_seen("FCALL"), 4);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 0), 2); /* 40, 24 */
+    assert_int_equal(fake_redis_sub_calls(here.fake, 1), 3); /* 1, 60, 1 */
+    assert_int_equal(fake_redis_sub_calls(here.fake, 2), 1); /* 64 */
+    assert_int_equal(fake_redis_sub_calls(here.fake, 3), 1);
 }
 
 /* promise T11 */
@@ -284,9 +250,9 @@ TEST(a_shared_fcall_has_few_bytes)
 
     memset(long_text, 'x', sizeof long_text - 1);
     scene_call_all(calls, 3, o);
-    assert_int_equal(here.seen, 2);
-    assert_int_equal(here.sub_calls[0], 2);
-    assert_int_equal(here.sub_calls[1], 1);
+    assert_int_equal(scene_seen("FCALL"), 2);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 0), 2);
+    assert_int_equal(fake_redis_sub_calls(here.fake, 1), 1);
 }
 
 /* ---- deadlines and room -------------------------------------------------------- */
@@ -299,16 +265,16 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
     past = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = -1, .repeatable = true});
     store_driver_wait(here.d, past);
     assert_outcome(past, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(here.fake), 0);
+    assert_int_equal(scene_seen("FCALL"), 0);
 
-    here.script[0] = fake_silent;
+    scene_reply(fake_silent, 1);
     sent = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = SENT_MS, .repeatable = true});
     store_driver_wait(here.d, sent);
     assert_outcome(sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
-    assert_int_equal(fake_redis_calls(here.fake), 1);
+    assert_int_equal(scene_seen("FCALL"), 1);
 
     /* Its reply comes late, before that of the next call. */
-    here.script[1] = "*1\r\n$4\r\nLATE\r\n*1\r\n$4\r\nNEXT\r\n";
+    scene_reply("*1\r\n$4\r\nLATE\r\n*1\r\n$4\r\nNEXT\r\n", 1);
     outcome *next = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(next, LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(next, 0), "NEXT");
@@ -318,11 +284,11 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
 /* promise T5 */
 TEST(one_call_of_a_shared_fcall_may_be_late)
 {
-    here.script[0] = fake_silent;
+    scene_reply(fake_silent, 1);
     outcome *late = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = SENT_MS});
-    outcome *patient = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    outcome *patient = submit_light();
     store_driver_wait(here.d, late);
-    fake_redis_say(here.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+    fake_redis_say(here.fake, "[[A] [B]]");
     store_driver_wait(here.d, patient);
     assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     assert_string_equal(outcome_text(patient, 0), "B");
@@ -331,11 +297,10 @@ TEST(one_call_of_a_shared_fcall_may_be_late)
 /* promise T10: calls under way are bounded, by number and bytes: RESOURCE_EXHAUSTED, NO */
 TEST(in_flight_is_bounded_also_by_what_is_late)
 {
-    outcome *o[5];
+    outcome *o[4];
 
     scene_restart_with(&(store_options){.in_flight_max = 3});
-    for (int i = 0; i < 3; i++)
-        here.script[i] = fake_silent;
+    scene_reply(fake_silent, 3);
     for (int i = 0; i < 4; i++)
         o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = SENT_MS});
     store_driver_wait(here.d, o[3]);
@@ -346,13 +311,11 @@ TEST(in_flight_is_bounded_also_by_what_is_late)
         assert_outcome(o[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     }
     /* Their replies are still owed: the room comes back with those. */
-    o[4] = store_driver_call(here.d, &(driver_call){.function = "echo"});
-    assert_outcome(o[4], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    scene_assert_echo(LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     fake_redis_say(here.fake, "*1\r\n:1\r\n*1\r\n:1\r\n*1\r\n:1\r\n");
-    here.next = 3;
     outcome *again;
     do {
-        again = store_driver_call(here.d, &(driver_call){.function = "echo"});
+        again = scene_echo();
     } while (again->code == LKS_RESOURCE_EXHAUSTED);
     assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
 }
@@ -363,7 +326,7 @@ TEST(too_many_bytes_are_refused)
     static char big[40 * 1024 * 1024];
 
     memset(big, 'x', sizeof big - 1);
-    here.script[0] = fake_silent;
+    scene_reply(fake_silent, 1);
     outcome *first = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
     outcome *second = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
     store_driver_wait(here.d, second);
@@ -374,38 +337,22 @@ TEST(too_many_bytes_are_refused)
 
 /* ---- the library ---------------------------------------------------------------- */
 
-/* promise T6: function missing: loaded again, unseen; once */
-TEST(a_missing_function_is_loaded_unseen)
-{
-    scene_answer(SCENE_LIBRARY, "[]");
-    here.script[0] = here.script[1] = "-ERR Function not found\r\n";
-    outcome *a = store_driver_submit(here.d, &(driver_call){.function = "echo"});
-    outcome *b = store_driver_submit(here.d, &(driver_call){.function = "echo"});
-    store_driver_wait(here.d, a);
-    store_driver_wait(here.d, b);
-    assert_outcome(a, LKS_OK, LKS_APPLIED_YES);
-    assert_outcome(b, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_seen(here.fake, "FUNCTION LOAD"), 1);
-    assert_int_equal(store_driver_ups(here.d), 1);
-    assert_int_equal(fake_redis_connections(here.fake), 1);
-}
+static const char missing[] = "-ERR Function not found\r\n";
 
-/* promise T6 */
+/* promise T6: function missing: loaded again, unseen; once */
 TEST(a_function_that_stays_missing_is_an_error)
 {
-    for (int i = 0; i < SCENE_SCRIPT_MAX; i++)
-        here.script[i] = "-ERR Function not found\r\n";
-    outcome *o = store_driver_call(here.d, &(driver_call){.function = "nonesuch"});
-    assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(here.fake), 2);
+    scene_answer("FCALL", missing);
+    scene_assert_echo(LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_int_equal(scene_seen("FCALL"), 2);
 }
 
 /* promise T6 */
 TEST(a_library_that_cannot_be_loaded_again_means_not_ready)
 {
-    here.script[0] = "-ERR Function not found\r\n";
+    scene_reply(missing, 1);
     scene_answer(SCENE_LIBRARY, "-NOPERM this user has no permissions to run the 'function|list' command\r\n");
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *o = scene_submit();
     store_driver_wait_ready(here.d, false);
     scene_answer(SCENE_LIBRARY, NULL);
     store_driver_wait_ready(here.d, true);
@@ -418,11 +365,10 @@ TEST(closing_ends_every_call_once)
 {
     outcome *out[3], *queued;
 
-    for (int i = 0; i < 3; i++) {
-        here.script[i] = fake_silent;
+    scene_reply(fake_silent, 3);
+    for (int i = 0; i < 3; i++)
         out[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
-    }
-    store_driver_until(here.d, scene_saw_a_call, &here);
+    scene_until_seen("FCALL", 1);
     queued = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
     store_driver_close_store(here.d);
     for (int i = 0; i < 3; i++)
@@ -432,14 +378,11 @@ TEST(closing_ends_every_call_once)
 
 TEST(a_store_may_close_before_it_ever_connected)
 {
-    store_driver *d = store_driver_new();
-    const store_options options = {.url = "unix:///nonexistent/redis.sock"};
-
-    assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
-    outcome *o = store_driver_submit(d, &(driver_call){.function = "echo"});
-    store_driver_close_store(d);
+    scene_begin();
+    scene_open(&(store_options){.url = "unix:///nonexistent/redis.sock"});
+    outcome *o = scene_submit();
+    store_driver_close_store(here.d);
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    store_driver_free(d);
 }
 
 TEST_MAIN(.setup = scene_start, .teardown = scene_end)

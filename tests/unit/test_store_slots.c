@@ -52,14 +52,13 @@ TEST(cluster_nodes_tells_primaries_slots_and_epochs)
 
     assert_true(slots_read(&map, text, strlen(text), "10.0.0.7"));
     assert_int_equal(map.n, 3);
-    assert_false(map.node[0].primary);
     assert_string_equal(map.node[0].host, "127.0.0.1");
     assert_int_equal(map.node[0].port, 30004);
     assert_string_equal(map.node[1].id, ID_B);
     assert_string_equal(map.node[1].host, "::1");
-    assert_true(map.node[1].primary && map.node[1].failed);
+    assert_true(map.node[1].failed);
     assert_int_equal(map.node[1].epoch, 12);
-    assert_true(map.node[2].primary && !map.node[2].failed);
+    assert_false(map.node[2].failed);
     assert_string_equal(map.node[2].host, "10.0.0.7");
     assert_int_equal(map.owner[0], 2);
     assert_int_equal(map.owner[5], 2);

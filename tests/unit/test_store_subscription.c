@@ -1,198 +1,12 @@
-/* The store's wake channel: what is published comes, in order; who may have missed
- * something is told; and a store that does not hear is not ready at first. */
+/* The store's wake channel: what is published comes, in order; who may have missed something is told; and a store that
+ * does not hear is not ready at first. */
 #include <uv.h>
 
 #include "store_scene.h"
 #include "support/kept_stderr.h"
-#include "support/redis_fixture.h"
 #include "test.h"
 
 #define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$12\r\n" SCENE_CHANNEL "\r\n:1\r\n"
-
-enum { MESSAGES = 2000, LONG_MESSAGE = 300 * 1000, URL_BYTES = 256 };
-
-static redis_fixture *redis;
-
-static void open_store(const char *url, uint32_t silence_timeout_ms)
-{
-    const store_options options = scene_listens((store_options){.url = url, .silence_timeout_ms = silence_timeout_ms});
-
-    assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
-}
-
-static void start_redis(void)
-{
-    here = (scene){.d = store_driver_new()};
-    redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
-    assert_non_null(redis);
-}
-
-static void set_up(void)
-{
-    start_redis();
-    open_store(redis_fixture_url(redis), 0);
-    store_driver_wait_ready(here.d, true);
-    assert_int_equal(here.listening, 1);
-}
-
-static int end(void **state)
-{
-    scene_end(state);
-    redis_fixture_free(redis);
-    redis = NULL;
-    return 0;
-}
-
-/* Fails unless the reply to the command begins so. */
-static void tell_redis(const char *command, const char *expected)
-{
-    char *reply = redis_fixture_command(redis, command);
-
-    assert_non_null(reply);
-    if (strncmp(reply, expected, strlen(expected)) != 0)
-        fail_msg("%s: %s", command, reply);
-    free(reply);
-}
-
-static bool redis_says(const char *command, const char *text)
-{
-    char *reply = redis_fixture_command(redis, command);
-    bool found = reply && strstr(reply, text);
-
-    free(reply);
-    return found;
-}
-
-static void hello(unsigned messages)
-{
-    tell_redis("PUBLISH " SCENE_CHANNEL " hello", ":1");
-    scene_until_messages(messages);
-}
-
-/* ---- on a real Redis ------------------------------------------------------------ */
-
-/* promise T17 */
-TEST(messages_come_in_order)
-{
-    char command[128];
-
-    set_up();
-    snprintf(command, sizeof command, "EVAL \"for i=1,%d do redis.call('PUBLISH','" SCENE_CHANNEL "',i) end\" 0",
-             MESSAGES);
-    tell_redis(command, "$-1");
-    scene_until_messages(MESSAGES);
-    assert_int_equal(strtol(here.last, NULL, 10), MESSAGES);
-}
-
-TEST(a_message_comes_as_it_is)
-{
-    char command[160];
-
-    set_up();
-    tell_redis("PUBLISH " SCENE_CHANNEL " \"W ls:{a/b}:\\x00 c\"", ":1");
-    scene_until_messages(1);
-    assert_int_equal(here.last_len, 14);
-    assert_string_equal(here.last, "W ls:{a/b}:");
-    tell_redis("PUBLISH " SCENE_CHANNEL " \"\"", ":1");
-    scene_until_messages(2);
-    assert_int_equal(here.last_len, 0);
-    snprintf(command, sizeof command, "EVAL \"return redis.call('PUBLISH','" SCENE_CHANNEL "',string.rep('x',%d))\" 0",
-             LONG_MESSAGE);
-    tell_redis(command, ":1");
-    scene_until_messages(3);
-    assert_int_equal(here.last_len, LONG_MESSAGE);
-    tell_redis("PUBLISH ls:wake:other x", ":0");
-}
-
-/* Calls go on: only what waits must know. */
-/* promise T17 */
-TEST(a_lost_channel_is_heard_again_and_told)
-{
-    set_up();
-    for (unsigned i = 2; i <= 5; i++) {
-        tell_redis("CLIENT KILL TYPE pubsub", ":1");
-        scene_until_listening(i);
-        hello(i - 1);
-        assert_int_equal(here.listening, i);
-    }
-    assert_int_equal(store_driver_ups(here.d), 1);
-}
-
-/* The store comes back on what may be another Redis. */
-/* promise T17 */
-TEST(a_lost_store_renews_the_channel)
-{
-    set_up();
-    tell_redis("CLIENT KILL TYPE normal", ":1");
-    scene_until_listening(2);
-    hello(1);
-    assert_true(redis_says("INFO commandstats", "cmdstat_subscribe:calls=2,"));
-    assert_int_equal(store_driver_ups(here.d), 2);
-}
-
-TEST(redis_may_be_killed_and_come_back)
-{
-    set_up();
-    for (unsigned i = 2; i <= 4; i++) {
-        redis_fixture_kill(redis);
-        store_driver_wait_ready(here.d, false);
-        assert_true(redis_fixture_restart(redis));
-        scene_until_listening(i);
-        hello(i - 1);
-    }
-}
-
-static bool redis_was_pinged(void *arg)
-{
-    char *reply = redis_fixture_command(redis, "INFO commandstats");
-    const char *calls = reply ? strstr(reply, "cmdstat_ping:calls=") : NULL;
-    bool enough = calls && strtol(calls + strlen("cmdstat_ping:calls="), NULL, 10) >= 7;
-
-    (void)arg;
-    free(reply);
-    return enough;
-}
-
-/* Each connection is tried with PING as it is quiet. */
-TEST(a_quiet_channel_is_kept)
-{
-    start_redis();
-    tell_redis("CONFIG RESETSTAT", "+OK");
-    open_store(redis_fixture_url(redis), 40);
-    scene_until_listening(1);
-    store_driver_until(here.d, redis_was_pinged, NULL);
-    assert_true(redis_says("CLIENT LIST TYPE pubsub", "cmd=ping"));
-    assert_true(redis_says("INFO commandstats", "cmdstat_subscribe:calls=1,"));
-    assert_int_equal(here.listening, 1);
-}
-
-TEST(who_may_not_subscribe_is_not_ready)
-{
-    char url[URL_BYTES];
-
-    start_redis();
-    tell_redis("ACL SETUSER me on >se/cret ~* resetchannels +@all", "+OK");
-    snprintf(url, sizeof url, "unix://me:se%%2fcret@%s", redis_fixture_socket(redis));
-    open_store(url, 0);
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 200});
-    scene_until_reason("permission");
-    store_driver_wait(here.d, o);
-    assert_true(o->code != LKS_OK && o->applied == LKS_APPLIED_NO);
-    assert_int_equal(here.listening, 0);
-    tell_redis("ACL SETUSER me &ls:wake:*", "+OK");
-    store_driver_wait_ready(here.d, true);
-    assert_int_equal(here.listening, 1);
-    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-    /* Later the channel alone is no reason: what does not wait goes on. */
-    tell_redis("ACL SETUSER me resetchannels", "+OK");
-    for (int i = 0; i < 10; i++)
-        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(store_driver_ups(here.d), 1);
-    tell_redis("ACL SETUSER me &ls:wake:*", "+OK");
-    scene_until_listening(2);
-}
-
-/* ---- on one that does as scripted ----------------------------------------------- */
 
 /* `words` are answered with `reply`. */
 static void start_stage(const char *words, const char *reply, uint32_t connect_timeout_ms, uint32_t silence_timeout_ms)
@@ -205,9 +19,74 @@ static void start_stage(const char *words, const char *reply, uint32_t connect_t
     scene_open(&options);
 }
 
+static void start_listening(void)
+{
+    start_stage("", NULL, 0, 0);
+    scene_until_listening(1);
+}
+
 static unsigned subscribes(void)
 {
-    return fake_redis_seen(here.fake, "SUBSCRIBE " SCENE_CHANNEL);
+    return scene_seen("SUBSCRIBE " SCENE_CHANNEL);
+}
+
+static void publish(unsigned number)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", number);
+    fake_redis_publish(here.fake, SCENE_CHANNEL, text);
+}
+
+/* promise T17 */
+TEST(messages_come_in_order)
+{
+    enum { MESSAGES = 2000 };
+
+    start_listening();
+    for (unsigned i = 1; i <= MESSAGES; i++)
+        publish(i);
+    scene_until_messages(MESSAGES);
+    assert_int_equal(strtol(here.last, NULL, 10), MESSAGES);
+}
+
+TEST(a_message_comes_as_it_is)
+{
+    static char long_text[300 * 1000 + 1];
+    const char *const texts[] = {"W ls:{a/b}: c", "", long_text};
+
+    memset(long_text, 'x', sizeof long_text - 1);
+    start_listening();
+    for (unsigned i = 0; i < 3; i++) {
+        fake_redis_publish(here.fake, SCENE_CHANNEL, texts[i]);
+        scene_until_messages(i + 1);
+        assert_int_equal(here.last_len, strlen(texts[i]));
+        assert_memory_equal(here.last, texts[i], strlen(here.last));
+    }
+}
+
+/* The store comes back on what may be another Redis. */
+/* promise T17 */
+TEST(a_lost_store_renews_the_channel)
+{
+    start_listening();
+    scene_reply(fake_close, 1); /* that connection alone */
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true}), LKS_OK,
+                   LKS_APPLIED_YES);
+    scene_until_listening(2);
+    assert_int_equal(subscribes(), 2);
+    assert_int_equal(store_driver_ups(here.d), 2);
+    publish(1);
+    scene_until_messages(1);
+}
+
+/* Each connection is tried with PING as it is quiet. */
+TEST(a_quiet_channel_is_kept)
+{
+    start_stage("", NULL, 0, 40);
+    scene_until_seen("PING", 7);
+    assert_int_equal(subscribes(), 1);
+    assert_int_equal(here.listening, 1);
 }
 
 TEST(an_answer_that_confirms_nothing_is_tried_again)
@@ -221,21 +100,19 @@ TEST(an_answer_that_confirms_nothing_is_tried_again)
         {"[unsubscribe x :0]", "not understood"},
         {"[:1 :1 :1]", "not understood"},
         {"garbage\r\n", "a malformed reply"},
-        {NULL, "closed"},
-        {NULL, "greeting"},
+        {fake_close, "closed"},
+        {fake_silent, "greeting"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *act = strcmp(rows[i].why, "closed") == 0 ? fake_close : fake_silent;
         print_message("%s\n", rows[i].why);
-        start_stage("SUBSCRIBE", rows[i].answer ? rows[i].answer : act, 50, 0);
+        start_stage("SUBSCRIBE", rows[i].answer, 50, 0);
         scene_until_reason(rows[i].why);
         assert_int_equal(here.listening, 0);
         assert_int_equal(store_driver_ups(here.d), 0);
         scene_answer("SUBSCRIBE", NULL);
         store_driver_wait_ready(here.d, true);
         assert_int_equal(here.listening, 1);
-        scene_end(NULL);
     }
 }
 
@@ -249,7 +126,15 @@ TEST(a_node_of_a_cluster_wants_a_clusters_url)
     assert_int_equal(store_driver_ups(here.d), 0);
 }
 
-/* Said on the channel's connection only: the store stays. */
+static bool hears_what_is_published(void *arg)
+{
+    (void)arg;
+    fake_redis_publish(here.fake, SCENE_CHANNEL, "x");
+    return here.messages > 0;
+}
+
+/* Said on the channel's connection only: the store stays, and what does not wait goes on. */
+/* promise T17 */
 TEST(what_is_no_message_costs_the_connection)
 {
     static const char *const said[] = {
@@ -266,12 +151,13 @@ TEST(what_is_no_message_costs_the_connection)
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         start_stage("SUBSCRIBE", said[i], 0, 0);
         scene_until_seen("SUBSCRIBE", 3);
+        scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
         scene_answer("SUBSCRIBE", NULL);
         scene_until_listening(here.listening + 1);
         assert_int_equal(fake_redis_open_connections(here.fake), 2);
         assert_int_equal(here.messages, 0);
         assert_int_equal(store_driver_ups(here.d), 1);
-        scene_end(NULL);
+        store_driver_until(here.d, hears_what_is_published, NULL);
     }
 }
 
@@ -292,7 +178,7 @@ TEST(a_channel_that_is_silent_is_heard_again)
 {
     start_stage("", NULL, 0, 40);
     scene_until_listening(1);
-    fake_redis_deafen_subscribers(here.fake);
+    fake_redis_turn_deaf(here.fake, true);
     scene_until_listening(2);
     assert_in_range(subscribes(), 2, 100);
     assert_int_equal(store_driver_ups(here.d), 1);
@@ -301,8 +187,7 @@ TEST(a_channel_that_is_silent_is_heard_again)
 /* A call that had to wait could not be woken. */
 TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
 {
-    start_stage("", NULL, 0, 0);
-    store_driver_wait_ready(here.d, true);
+    start_listening();
     scene_answer("SUBSCRIBE", "-NOPERM no\r\n");
     fake_redis_hang_up(here.fake);
     scene_until_reason("permission");
@@ -367,15 +252,14 @@ TEST(a_subscription_may_be_closed_at_any_moment)
         start_stage("", NULL, 0, 0);
         for (int i = 0; i < turns; i++)
             uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
-        scene_end(NULL);
     }
     start_stage("SUBSCRIBE", "-NOPERM no\r\n", 0, 0);
     scene_until_reason("permission");
-    scene_end(NULL);
 
-    set_up();
-    tell_redis("EVAL \"for i=1,5000 do redis.call('PUBLISH','" SCENE_CHANNEL "',i) end\" 0", "$-1");
+    start_listening();
+    for (unsigned i = 1; i <= 5000; i++)
+        publish(i);
     scene_until_messages(1);
 }
 
-TEST_MAIN(.teardown = end)
+TEST_MAIN(.teardown = scene_end)

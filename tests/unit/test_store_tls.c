@@ -4,26 +4,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "store_scene.h"
 #include "support/certificates.h"
 #include "support/redis_fixture.h"
-#include "support/store_driver.h"
 #include "support/tempdir.h"
 #include "test.h"
 
 enum { PATH_BYTES = 160, BIG = 300 * 1024 };
 
-static struct stage {
+static struct {
     char *dir;
     char ca[PATH_BYTES], other_ca[PATH_BYTES], certificate[PATH_BYTES], key[PATH_BYTES];
     char client[PATH_BYTES], client_key[PATH_BYTES], password[PATH_BYTES];
     char port[8], url[64];
     redis_fixture *redis;
-    store_driver *d;
-} here;
+} stage;
 
 static void name_file(char *path, const char *name)
 {
-    snprintf(path, PATH_BYTES, "%s/%s", here.dir, name);
+    snprintf(path, PATH_BYTES, "%s/%s", stage.dir, name);
 }
 
 /* The system's choice; nobody listens there now. */
@@ -44,18 +43,19 @@ static int make_files(void **state)
     authority *ours = authority_new("ours"), *theirs = authority_new("theirs");
 
     (void)state;
-    here.dir = tempdir_make();
-    name_file(here.ca, "ca.pem");
-    name_file(here.other_ca, "other.pem");
-    name_file(here.certificate, "server.pem");
-    name_file(here.key, "server.key");
-    name_file(here.client, "client.pem");
-    name_file(here.client_key, "client.key");
-    name_file(here.password, "password");
-    authority_write(ours, here.ca);
-    authority_write(theirs, here.other_ca);
-    authority_sign(ours, &(certificate_wish){.dns = {{"localhost", 0}, {"redis.shop", 0}}}, here.certificate, here.key);
-    authority_sign(ours, &(certificate_wish){.common = {"lockstockd", 0}}, here.client, here.client_key);
+    stage.dir = tempdir_make();
+    name_file(stage.ca, "ca.pem");
+    name_file(stage.other_ca, "other.pem");
+    name_file(stage.certificate, "server.pem");
+    name_file(stage.key, "server.key");
+    name_file(stage.client, "client.pem");
+    name_file(stage.client_key, "client.key");
+    name_file(stage.password, "password");
+    authority_write(ours, stage.ca);
+    authority_write(theirs, stage.other_ca);
+    authority_sign(ours, &(certificate_wish){.dns = {{"localhost", 0}, {"redis.shop", 0}}}, stage.certificate,
+                   stage.key);
+    authority_sign(ours, &(certificate_wish){.common = {"lockstockd", 0}}, stage.client, stage.client_key);
     authority_free(ours);
     authority_free(theirs);
     return 0;
@@ -64,7 +64,7 @@ static int make_files(void **state)
 static int remove_files(void **state)
 {
     (void)state;
-    tempdir_remove(here.dir);
+    tempdir_remove(stage.dir);
     return 0;
 }
 
@@ -72,26 +72,26 @@ static void start(const char *ask_for_certificates)
 {
     static const char *args[16];
     const char *const all[] = {"--tls-port",
-                               here.port,
+                               stage.port,
                                "--tls-cert-file",
-                               here.certificate,
+                               stage.certificate,
                                "--tls-key-file",
-                               here.key,
+                               stage.key,
                                "--tls-ca-cert-file",
-                               here.ca,
+                               stage.ca,
                                "--tls-auth-clients",
                                ask_for_certificates,
                                "--bind",
                                "127.0.0.1",
                                NULL};
 
+    scene_begin();
     memcpy(args, all, sizeof all);
     do {
-        snprintf(here.port, sizeof here.port, "%u", free_port());
-        here.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .args = args});
-    } while (!here.redis); /* another one took the port */
-    snprintf(here.url, sizeof here.url, "rediss://localhost:%s", here.port);
-    here.d = store_driver_new();
+        snprintf(stage.port, sizeof stage.port, "%u", free_port());
+        stage.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .args = args});
+    } while (!stage.redis); /* another one took the port */
+    snprintf(stage.url, sizeof stage.url, "rediss://localhost:%s", stage.port);
 }
 
 static int start_alone(void **state)
@@ -103,38 +103,34 @@ static int start_alone(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
-    store_driver_free(here.d);
-    redis_fixture_free(here.redis);
+    scene_end(state);
+    redis_fixture_free(stage.redis);
     return 0;
 }
 
 static void open_store(const char *url, const store_files *files)
 {
-    lks_error error;
-
-    if (store_driver_open(here.d, &(store_options){.url = url, .files = *files}, &error) != LKS_OK)
-        fail_msg("%s", error.message);
-}
-
-static bool has_reason(void *arg)
-{
-    return strstr(store_driver_reason(here.d), arg);
+    scene_open(&(store_options){.url = url, .files = *files});
 }
 
 static void assert_not_let_in(const char *url, const store_files *files, const char *reason)
 {
     open_store(url, files);
-    store_driver_until(here.d, has_reason, (void *)(uintptr_t)reason);
+    scene_until_reason(reason);
     assert_int_equal(store_driver_ups(here.d), 0);
     store_driver_close_store(here.d);
+}
+
+static void ask_redis(const char *command)
+{
+    free(redis_fixture_command(stage.redis, command));
 }
 
 TEST_WITH(calls_go_over_tls_also_large_ones, start_alone, stop)
 {
     static char big[BIG + 1];
 
-    open_store(here.url, &(store_files){.ca = here.ca});
+    open_store(stage.url, &(store_files){.ca = stage.ca});
     store_driver_wait_ready(here.d, true);
     memset(big, 'x', BIG);
     outcome *all[20];
@@ -147,33 +143,27 @@ TEST_WITH(calls_go_over_tls_also_large_ones, start_alone, stop)
     }
 }
 
-TEST_WITH(a_store_must_be_signed_by_the_ca, start_alone, stop)
-{
-    assert_not_let_in(here.url, &(store_files){.ca = here.other_ca}, "self-signed certificate");
-}
-
 TEST_WITH(a_store_must_be_the_one_that_is_meant, start_alone, stop)
 {
     char url[64];
 
-    assert_not_let_in(here.url, &(store_files){.ca = here.ca, .server_name = "redis.other"}, "mismatch");
-    snprintf(url, sizeof url, "rediss://127.0.0.1:%s", here.port);
-    assert_not_let_in(url, &(store_files){.ca = here.ca}, "mismatch");
-    open_store(url, &(store_files){.ca = here.ca, .server_name = "redis.shop"});
+    assert_not_let_in(stage.url, &(store_files){.ca = stage.other_ca}, "self-signed certificate");
+    assert_not_let_in(stage.url, &(store_files){.ca = stage.ca, .server_name = "redis.other"}, "mismatch");
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%s", stage.port);
+    assert_not_let_in(url, &(store_files){.ca = stage.ca}, "mismatch");
+    open_store(url, &(store_files){.ca = stage.ca, .server_name = "redis.shop"});
     store_driver_wait_ready(here.d, true);
 }
 
 TEST_WITH(a_store_without_tls_is_not_spoken_to, start_alone, stop)
 {
-    char *port = redis_fixture_command(here.redis, "CONFIG SET port 0");
     char url[64];
     unsigned plain = free_port();
 
-    free(port);
     snprintf(url, sizeof url, "CONFIG SET port %u", plain);
-    free(redis_fixture_command(here.redis, url));
+    ask_redis(url);
     snprintf(url, sizeof url, "rediss://localhost:%u", plain);
-    assert_not_let_in(url, &(store_files){.ca = here.ca}, "does not answer in time");
+    assert_not_let_in(url, &(store_files){.ca = stage.ca}, "does not answer in time");
 }
 
 static int start_asking(void **state)
@@ -185,31 +175,14 @@ static int start_asking(void **state)
 
 TEST_WITH(a_certificate_that_is_demanded_is_shown, start_asking, stop)
 {
-    assert_not_let_in(here.url, &(store_files){.ca = here.ca}, "ertificate");
-    open_store(here.url, &(store_files){.ca = here.ca, .certificate = here.client, .key = here.client_key});
+    assert_not_let_in(stage.url, &(store_files){.ca = stage.ca}, "ertificate");
+    open_store(stage.url, &(store_files){.ca = stage.ca, .certificate = stage.client, .key = stage.client_key});
     store_driver_wait_ready(here.d, true);
 }
 
 static void write_password(const char *text)
 {
-    FILE *file = fopen(here.password, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-static bool came_back(void *arg)
-{
-    return store_driver_ups(here.d) > *(unsigned *)arg;
-}
-
-static void cut_connections(void)
-{
-    unsigned ups = store_driver_ups(here.d);
-
-    free(redis_fixture_command(here.redis, "CLIENT KILL TYPE normal"));
-    store_driver_until(here.d, came_back, &ups);
+    assert_true(tempdir_write(stage.password, text));
 }
 
 TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
@@ -218,14 +191,14 @@ TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
     outcome *calls[64];
 
     write_password("first\n");
-    free(redis_fixture_command(here.redis, "CONFIG SET requirepass first"));
-    open_store(here.url, &(store_files){.ca = here.ca, .password = here.password});
+    ask_redis("CONFIG SET requirepass first");
+    open_store(stage.url, &(store_files){.ca = stage.ca, .password = stage.password});
     store_driver_wait_ready(here.d, true);
     write_password("second\n");
     for (size_t i = 0; i < 32; i++)
         calls[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
     /* From the socket, which has the new password from here on. */
-    free(redis_fixture_command(here.redis, "AUTH first\r\nCONFIG SET requirepass second"));
+    ask_redis("AUTH first\r\nCONFIG SET requirepass second");
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_OK);
     for (size_t i = 32; i < 64; i++)
         calls[i] = store_driver_submit(here.d, &(driver_call){.function = "add", .args = {"1"}});
@@ -234,9 +207,9 @@ TEST_WITH(a_password_that_changes_counts_without_a_call_lost, start_alone, stop)
         assert_outcome(calls[i], LKS_OK, LKS_APPLIED_YES);
     }
     assert_int_equal(store_driver_ups(here.d), 1);
-    free(redis_fixture_command(here.redis, "AUTH second\r\nCLIENT KILL TYPE normal"));
-    unsigned ups = 1;
-    store_driver_until(here.d, came_back, &ups);
+    ask_redis("AUTH second\r\nCLIENT KILL TYPE normal");
+    store_driver_wait_ready(here.d, false);
+    store_driver_wait_ready(here.d, true);
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK,
                    LKS_APPLIED_YES);
 }
@@ -246,17 +219,19 @@ TEST_WITH(files_that_cannot_be_used_leave_all_as_it_was, start_alone, stop)
     lks_error error;
 
     write_password("any\n");
-    open_store(here.url, &(store_files){.ca = here.ca});
+    open_store(stage.url, &(store_files){.ca = stage.ca});
     store_driver_wait_ready(here.d, true);
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_OK);
     char away[PATH_BYTES + 8];
-    snprintf(away, sizeof away, "%s.away", here.ca);
-    assert_int_equal(rename(here.ca, away), 0);
+    snprintf(away, sizeof away, "%s.away", stage.ca);
+    assert_int_equal(rename(stage.ca, away), 0);
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_INVALID_ARGUMENT);
-    assert_int_equal(rename(away, here.ca), 0);
-    assert_non_null(strstr(error.message, here.ca));
-    cut_connections();
-    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(rename(away, stage.ca), 0);
+    assert_non_null(strstr(error.message, stage.ca));
+    ask_redis("CLIENT KILL TYPE normal");
+    store_driver_wait_ready(here.d, false);
+    store_driver_wait_ready(here.d, true);
+    scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
 }
 
 /* promise F8 */
@@ -269,22 +244,22 @@ TEST_WITH(settings_that_would_do_nothing_are_refused, start_alone, stop)
         store_files files;
         const char *named;
     } rows[] = {
-        {"redis://db", {.ca = here.ca}, "--store-ca"},
+        {"redis://db", {.ca = stage.ca}, "--store-ca"},
         {"redis://db", {.server_name = "db"}, "--store-server-name"},
-        {"rediss://db", {.ca = here.ca, .certificate = here.client}, "need each other"},
+        {"rediss://db", {.ca = stage.ca, .certificate = stage.client}, "need each other"},
         {"rediss://db", {.ca = "/nowhere/ca.pem"}, "--store-ca: /nowhere/ca.pem: No such file or directory"},
-        {"rediss://db", {.ca = here.key}, "--store-ca: /"},
-        {"rediss://db", {.certificate = "/nowhere/c", .key = here.client_key}, "--store-certificate: /nowhere/c: No"},
-        {"rediss://db", {.certificate = here.key, .key = here.client_key}, "--store-certificate: /"},
-        {"rediss://db", {.certificate = here.client, .key = "/nowhere/k"}, "--store-key: /nowhere/k: No such file"},
-        {"rediss://db", {.certificate = here.client, .key = here.key}, "--store-key: /"},
-        {"redis://:secret@db", {.password = here.password}, "--store-password-file"},
+        {"rediss://db", {.ca = stage.key}, "--store-ca: /"},
+        {"rediss://db", {.certificate = "/nowhere/c", .key = stage.client_key}, "--store-certificate: /nowhere/c: No"},
+        {"rediss://db", {.certificate = stage.key, .key = stage.client_key}, "--store-certificate: /"},
+        {"rediss://db", {.certificate = stage.client, .key = "/nowhere/k"}, "--store-key: /nowhere/k: No such file"},
+        {"rediss://db", {.certificate = stage.client, .key = stage.key}, "--store-key: /"},
+        {"redis://:secret@db", {.password = stage.password}, "--store-password-file"},
         {"redis://db", {.password = "/nowhere/password"}, "/nowhere/password"},
         {"redis://db", {.password = "/dev/null"}, "--store-password-file: /dev/null"},
         {"redis://db", {.password = with_nul}, "without a NUL"},
         {"redis://db", {.user = "u"}, "--store-user"},
-        {"embedded:./x", {.password = here.password}, "embedded"},
-        {"redis://db", {.sentinel_password = here.password}, "--store-sentinel-password-file"},
+        {"embedded:./x", {.password = stage.password}, "embedded"},
+        {"redis://db", {.sentinel_password = stage.password}, "--store-sentinel-password-file"},
         {"redis+sentinel://db/shop", {.sentinel_user = "u"}, "--store-sentinel-user"},
     };
 
