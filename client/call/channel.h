@@ -27,11 +27,10 @@
 
 struct lks_channel {
     /* Shared, constant after open. */
-    lks_channel_options options;            /* with defaults filled in; token: "Bearer " and the token */
-    char *ns, *server_name, *authorization; /* copies of the options */
-    char *ca_file, *certificate_file, *key_file;
-    tls_context *tls; /* NULL = no URL needs it */
-    tokens *tokens;   /* NULL if options.get_token is NULL */
+    lks_channel_options options; /* with defaults filled in; token: "Bearer " and the token */
+    lks_rpc_arena *texts;        /* has those of the options */
+    tls_context *tls;            /* NULL = no URL needs it */
+    tokens *tokens;              /* NULL if options.get_token is NULL */
     size_t calls_max;
     unsigned forks;   /* of the process that opened it (forks.h) */
     pthread_t thread; /* unless the program drives it */

@@ -40,13 +40,14 @@ typedef struct req_socket {
     nng_socket socket;
     nng_dialer dialer;
     TAILQ_HEAD(operations, operation) idle, busy;
-    loop_signal changed;             /* `standing` has changed */
+    loop_task changed;               /* `standing` has changed */
     loop_task last;                  /* of a retired socket: its last task */
     TAILQ_ENTRY(req_socket) in_list; /* of retired sockets, then of those to close */
 
     pthread_mutex_t lock;         /* for the members below, which libnng's threads use */
     uint32_t announced, standing; /* pipes; 0 = none */
-    bool retired;                 /* `changed` is not raised any more */
+    bool posted;                  /* `changed` has not run yet */
+    bool retired;                 /* `changed` is not posted any more */
 } req_socket;
 
 typedef TAILQ_HEAD(req_sockets, req_socket) req_sockets;
@@ -131,8 +132,9 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         r->announced = 0;
         r->standing = 0;
     }
-    if (!r->retired)
-        loop_raise(r->link->loop, &r->changed);
+    if (!r->retired && !r->posted)
+        loop_post(r->link->loop, &r->changed);
+    r->posted = true;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -194,10 +196,10 @@ static void run_last(loop_task *task)
 
 static void run_changed(loop_task *task)
 {
-    req_socket *r = container_of(task, req_socket, changed.task);
+    req_socket *r = container_of(task, req_socket, changed);
 
-    loop_lower(&r->changed);
     pthread_mutex_lock(&r->lock);
+    r->posted = false;
     bool stands = r->standing != 0, retired = r->retired;
     pthread_mutex_unlock(&r->lock);
     if (retired)
@@ -240,7 +242,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     r->link = link;
     TAILQ_INIT(&r->idle);
     TAILQ_INIT(&r->busy);
-    r->changed.task.run = run_changed;
+    r->changed.run = run_changed;
     r->last.run = run_last;
     pthread_mutex_init(&r->lock, NULL);
     failed = dial(r);
