@@ -1,5 +1,4 @@
 /* A channel over gRPC to a scripted server: what each end of a call means. */
-#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -464,19 +463,6 @@ TEST(a_server_that_answers_pings_is_waited_for)
     assert_int_equal(run(&server_plain, "a", &once, NULL, &error), LKS_OK);
 }
 
-static int listen_raw(char url[64])
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof name;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (const struct sockaddr *)&name, sizeof name), 0);
-    assert_int_equal(listen(fd, 8), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
-    snprintf(url, 64, "grpc://127.0.0.1:%u", ntohs(name.sin_port));
-    return fd;
-}
-
 /* promise GC21 */
 TEST(a_server_that_answers_no_ping_is_left)
 {
@@ -484,8 +470,11 @@ TEST(a_server_that_answers_no_ping_is_left)
     const lks_call_options once = {.no_retry = true};
     struct witness call;
     char url[64];
-    int listener = listen_raw(url);
+    uint16_t port;
+    int listener = open_port(&port);
 
+    assert_int_equal(listen(listener, 8), 0);
+    snprintf(url, sizeof url, "grpc://127.0.0.1:%u", port);
     channel = open_channel(url, (lks_channel_options){.keepalive_ms = 1000, .keepalive_timeout_ms = 1000});
     start(&server_plain, "a", &once, &call);
     int fd = accept(listener, NULL, NULL);
