@@ -119,19 +119,6 @@ TEST_WITH(a_large_message_passes_both_ways, NULL, tear_down)
     free(request.key.data);
 }
 
-TEST_WITH(a_deadline_ends_a_call_that_the_host_runs, NULL, tear_down)
-{
-    const lks_call_options options = {.timeout_ms = BRIEF_MS};
-    const order request = LOCKSTOCK__TEST__ORDER__INIT;
-    lks_error error;
-
-    serve("grpc");
-    lks_message_free(&run(&shop_buy_method, &request, NULL, &error)->base); /* connects */
-    assert_null(run(&shop_block_method, &request, &options, &error));
-    assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
-    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
-}
-
 static void *close_host(void *arg)
 {
     (void)arg;

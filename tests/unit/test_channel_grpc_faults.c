@@ -46,33 +46,23 @@ static void hold_it(h2_server *s, h2_request *r)
     (void)r;
 }
 
-static void reset(h2_request *r, uint32_t error)
-{
-    nghttp2_submit_rst_stream(r->session, NGHTTP2_FLAG_NONE, r->id, error);
-}
-
 /* ---- the end of a stream ---------------------------------------------------------------- */
 
-static void refuse(h2_server *s, h2_request *r)
+static uint32_t reset_error;
+
+static void reset_it(h2_server *s, h2_request *r)
 {
     (void)s;
-    reset(r, NGHTTP2_REFUSED_STREAM);
+    nghttp2_submit_rst_stream(r->session, NGHTTP2_FLAG_NONE, r->id, reset_error);
 }
 
 /* promise GC2: a refused stream, and one after the last that a GOAWAY names, did not run: NO, and tried again */
 TEST(a_refused_stream_is_tried_again)
 {
-    serve((h2_step *const[]){refuse, pong, NULL});
+    reset_error = NGHTTP2_REFUSED_STREAM;
+    serve((h2_step *const[]){reset_it, pong, NULL});
     run_ok(&server_plain, "a");
     assert_null(strstr(h2_server_request(peer, 1)->headers, "grpc-previous-rpc-attempts"));
-}
-
-TEST(a_refused_stream_is_told_as_no)
-{
-    const lks_call_options once = {.no_retry = true};
-
-    serve((h2_step *const[]){refuse, NULL});
-    run_to(&server_plain, "a", &once, LKS_UNAVAILABLE, LKS_APPLIED_NO);
 }
 
 static void go_away(h2_request *r, int32_t last)
@@ -119,39 +109,34 @@ TEST(a_goaway_lets_calls_end)
     assert_int_equal(h2_server_request(peer, 1)->connection, 1);
 }
 
+/* A call that is held on an old connection, beside a new one. */
+static void hold_on_old(struct witness *held)
+{
+    static h2_step *const steps[] = {go_away_after_it, pong, NULL};
+
+    serve(steps);
+    start(&server_plain, "a", NULL, held);
+    assert_true(h2_server_await(peer, 1));
+    run_ok(&server_plain, "b");
+}
+
 TEST(a_cancel_after_a_goaway)
 {
-    struct witness calls[2];
+    struct witness held;
 
-    serve((h2_step *const[]){go_away_after_it, pong, NULL});
-    start(&server_plain, "a", NULL, &calls[0]);
-    assert_true(h2_server_await(peer, 1));
-    start(&server_plain, "b", NULL, &calls[1]);
-    assert_ok(&calls[1], 1);
-    lks_call_cancel(calls[0].call);
-    assert_ended(&calls[0], LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    hold_on_old(&held);
+    lks_call_cancel(held.call);
+    assert_ended(&held, LKS_CANCELLED, LKS_APPLIED_MAYBE);
     run_ok(&server_plain, "c");
 }
 
 TEST(a_channel_closes_while_a_call_is_on_an_old_connection)
 {
-    struct witness calls[2];
+    struct witness held;
 
-    serve((h2_step *const[]){go_away_after_it, pong, NULL});
-    start(&server_plain, "a", NULL, &calls[0]);
-    assert_true(h2_server_await(peer, 1));
-    start(&server_plain, "b", NULL, &calls[1]);
-    assert_ok(&calls[1], 1);
+    hold_on_old(&held);
     close_channel();
-    assert_ended(&calls[0], LKS_CANCELLED, LKS_APPLIED_MAYBE);
-}
-
-static uint32_t reset_error;
-
-static void reset_it(h2_server *s, h2_request *r)
-{
-    (void)s;
-    reset(r, reset_error);
+    assert_ended(&held, LKS_CANCELLED, LKS_APPLIED_MAYBE);
 }
 
 /* promise GC4: another reset may have had an effect: MAYBE, with gRPC's code for it */
