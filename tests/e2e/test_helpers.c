@@ -1,7 +1,6 @@
 /* lks_once, lks_limiter and lks_reservation on two real servers and one Redis, with
  * processes that are killed and frozen while they use them. */
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -206,98 +205,26 @@ TEST(test_an_attempt_of_several_leases_is_kept)
 
 /* ---- limiter --------------------------------------------------------------------------- */
 
-static lks_limiter *new_limiter(int server, lks_algorithm algorithm, int64_t limit, int64_t period_ms,
-                                lks_limiter_options options)
+static lks_limiter *new_limiter(bool fail_open)
 {
     lks_limit bound = LKS_LIMIT_INIT;
     const lks_limiter_rule rule = {.limit = &bound};
+    const lks_limiter_options options = {.rules = &rule, .n_rules = 1, .fail_open = fail_open, .timeout_ms = 300};
     lks_limiter *limiter = NULL;
     lks_error error;
 
-    bound.algorithm = algorithm;
-    bound.limit = limit;
-    bound.period_ms = period_ms;
-    options.rules = &rule;
-    options.n_rules = 1;
-    if (lks_limiter_new(channels[server], &options, &limiter, &error) != LKS_OK)
+    bound.algorithm = LKS_ALGORITHM_SLIDING_LOG;
+    bound.limit = 3;
+    bound.period_ms = 3600000;
+    if (lks_limiter_new(channels[0], &options, &limiter, &error) != LKS_OK)
         fail_msg("%s", error.message);
     return limiter;
-}
-
-struct asker {
-    lks_limiter *limiter;
-    int asks;
-    int allowed;
-    lks_error error;
-};
-
-static void *ask(void *arg)
-{
-    struct asker *asker = arg;
-
-    for (int i = 0; i < asker->asks && asker->error.code == LKS_OK; i++)
-        asker->allowed += lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
-    return NULL;
-}
-
-static int ask_at_both(lks_limiter *const limiters[2], int asks)
-{
-    enum { ASKERS = 4 };
-    struct asker askers[ASKERS];
-    pthread_t threads[ASKERS];
-    int allowed = 0;
-
-    for (size_t i = 0; i < ASKERS; i++) {
-        askers[i] = (struct asker){.limiter = limiters[i % 2], .asks = asks};
-        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
-    }
-    for (size_t i = 0; i < ASKERS; i++) {
-        pthread_join(threads[i], NULL);
-        if (askers[i].error.code != LKS_OK)
-            fail_msg("%s", askers[i].error.message);
-        allowed += askers[i].allowed;
-    }
-    return allowed;
-}
-
-/* promise C19 */
-TEST(test_a_limit_holds_over_servers)
-{
-    lks_limiter *limiters[2];
-
-    for (int i = 0; i < 2; i++)
-        limiters[i] =
-            new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 20, 3600000, (lks_limiter_options){.timeout_ms = LIMIT_MS});
-    assert_int_equal(ask_at_both(limiters, 15), 20);
-    for (int i = 0; i < 2; i++)
-        lks_limiter_free(limiters[i]);
-}
-
-/* promise C19 */
-TEST(test_what_was_charged_is_refunded_once)
-{
-    lks_limiter *limiter = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000,
-                                       (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
-    lks_limiter_decision decision, denied;
-
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
-    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
-    assert_int_equal(denied.outcome, LKS_CHECK_OUTCOME_DENIED);
-    assert_true(denied.retry_after_ms > 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(lks_limiter_refund(limiter, "user-1", &decision, NULL), LKS_OK);
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
-    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
-    lks_limiter_free(limiter);
 }
 
 /* promise C19: a limit holds over two servers; a refund counts once; servers may go and come back */
 TEST(test_a_limiter_without_servers)
 {
-    lks_limiter *closed =
-                    new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
-                *open = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000,
-                                    (lks_limiter_options){.fail_open = true, .timeout_ms = 300});
+    lks_limiter *closed = new_limiter(false), *open = new_limiter(true);
     lks_limiter_decision decision;
 
     for (int i = 0; i < 2; i++)

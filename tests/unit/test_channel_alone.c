@@ -143,6 +143,7 @@ TEST(the_end_of_a_connection_is_noticed_between_calls)
     assert_int_equal(run(&server_plain, "a", &once, NULL, NULL), LKS_OK);
 }
 
+/* promise CH21 */
 TEST(a_connection_that_ends_under_the_only_call_ends_its_try)
 {
     struct waiter w;

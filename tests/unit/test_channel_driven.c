@@ -55,6 +55,7 @@ static void *start_one(void *arg)
 }
 
 /* Without calls, its timeout is no reason to wake. */
+/* promise CH21 */
 TEST(a_call_that_another_thread_starts_wakes_it)
 {
     struct witness first, second;

@@ -107,20 +107,6 @@ TEST(a_lease_lives_until_its_renewal_is_answered)
     assert_int_equal(lease.state, LEASE_ENDED);
 }
 
-TEST(each_renewal_is_followed_by_the_next)
-{
-    begin(LEASE_ALWAYS, 60000);
-    for (int i = 1; i <= 3; i++) {
-        await(&renewed, i);
-        answer(60000, NULL);
-    }
-    assert_false(lease_is_lost(&lease));
-    await(&renewed, 4);
-    end(false);
-    answer(60000, NULL);
-    assert_int_equal(freed, 1);
-}
-
 /* Without a call of its own the keeper tries again: the error says nothing about the lease. */
 /* promise C6: a lease is extended while it is needed, again after a failure, and not after its end */
 TEST(a_renewal_that_fails_is_repeated)
@@ -218,40 +204,12 @@ TEST(a_lease_that_was_not_granted_ends)
 }
 
 /* promise C7 */
-/* An answer after the loss does not undo it. */
-TEST(a_lost_lease_stays_lost)
-{
-    begin(LEASE_ALWAYS, 200);
-    await(&renewed, 1);
-    await(&reported, 1);
-    assert_int_equal(reason, LKS_LOSS_UNRENEWED);
-    answer(60000, NULL);
-    assert_true(lease_is_lost(&lease));
-    assert_int_equal(lease.renewal.place, 0);
-    end(true);
-    assert_int_equal(count(&reported), 1);
-    assert_int_equal(freed, 1);
-}
-
-/* promise C7 */
 /* promise M13: a lost lock stays lost, is reported once, and is not renewed */
 TEST(a_lease_that_is_lost_at_once_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);
     await(&reported, 1);
     assert_int_equal(count(&renewed), 0);
-    end(true);
-}
-
-/* promise C25 */
-TEST(a_lease_that_a_server_refuses_is_lost_at_once)
-{
-    begin(LEASE_ALWAYS, 60000);
-    await(&renewed, 1);
-    answer(0, NULL);
-    assert_true(lease_is_lost(&lease));
-    await(&reported, 1);
-    assert_int_equal(reason, LKS_LOSS_TAKEN);
     end(true);
 }
 

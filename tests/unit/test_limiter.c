@@ -246,24 +246,6 @@ TEST(test_a_full_channel_is_no_server)
     assert_int_equal(lks_channel_close(full), LKS_OK);
 }
 
-/* promise C16 */
-TEST(test_no_server_can_be_reached)
-{
-    lks_limiter *limiter = NULL;
-    lks_channel *nowhere = NULL;
-    lks_limiter_decision decision;
-    lks_error error;
-
-    assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", NULL, &nowhere, NULL), LKS_OK);
-    const lks_limiter_options options = {.rules = &login, .n_rules = 1, .timeout_ms = 100, .fail_open = true};
-    assert_int_equal(lks_limiter_new(nowhere, &options, &limiter, NULL), LKS_OK);
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
-    assert_true(decision.unchecked);
-    assert_int_equal(error.code, LKS_UNAVAILABLE);
-    lks_limiter_free(limiter);
-    assert_int_equal(lks_channel_close(nowhere), LKS_OK);
-}
-
 /* ---- answers that are lost ------------------------------------------------------------- */
 
 /* promise C17: a lost answer: the Check is sent again as the same request; Refund returns only what was allowed */

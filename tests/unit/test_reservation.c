@@ -138,24 +138,6 @@ TEST(test_refusals_are_told_apart)
     assert_cancels(0);
 }
 
-TEST(test_a_lost_answer_is_asked_for_again)
-{
-    const fake_method methods[] = {FAKE_RESERVE, FAKE_CONFIRM, FAKE_CANCEL};
-
-    for (size_t i = 0; i < 3; i++) {
-        fake_manner lossy = {.applied = LKS_APPLIED_MAYBE, .fail_times = 1};
-        lossy.fails[methods[i]] = LKS_UNAVAILABLE;
-        fake_behave(fake, lossy);
-        lks_reservation *reservation = make(&plain);
-        if (methods[i] == FAKE_CONFIRM)
-            assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
-        lks_reservation_free(reservation);
-    }
-    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 4);
-    assert_int_equal(fake_calls(fake, FAKE_CONFIRM), 2);
-    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 3);
-}
-
 /* ---- giving back ------------------------------------------------------------------------ */
 
 /* promise C22 */
