@@ -22,7 +22,6 @@ int open_port(uint16_t *port)
 
 int set_up(void **state)
 {
-    (void)state;
     server = server_start(0);
     channel = open_channel(server_url(server), (lks_channel_options){0});
     return 0;
@@ -30,7 +29,6 @@ int set_up(void **state)
 
 int tear_down(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     server_stop(server);
     channel = NULL;
@@ -113,7 +111,6 @@ void see(lks_call_function *function, void *arg, lks_code code, const ProtobufCM
          const lks_error *error)
 {
     struct witness *witness = arg;
-    (void)function;
 
     witness->thread = pthread_self();
     witness->error = *error;

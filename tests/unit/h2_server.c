@@ -69,7 +69,6 @@ static ssize_t on_output(nghttp2_session *session, int32_t id, uint8_t *data, si
 {
     output *o = source->ptr;
     size_t n = o->len - o->done < len ? o->len - o->done : len;
-    (void)user;
 
     memcpy(data, o->data + o->done, n);
     o->done += n;
@@ -143,8 +142,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     h2_request *r = request_of(session, frame->hd.stream_id);
     size_t used = strlen(r->headers);
-    (void)flags;
-    (void)user;
 
     snprintf(r->headers + used, sizeof r->headers - used, "%.*s: %.*s\n", (int)name_len, (const char *)name, (int)len,
              (const char *)value);
@@ -154,8 +151,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
 {
     h2_request *r = request_of(session, id);
-    (void)flags;
-    (void)user;
 
     r->body = realloc(r->body, r->len + len);
     if (!r->body)

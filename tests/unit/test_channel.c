@@ -88,7 +88,6 @@ static void try_to_block(lks_call_function *function, void *arg, lks_code code, 
                          const lks_error *error)
 {
     struct inside *inside = arg;
-    (void)function, (void)code, (void)response, (void)error;
 
     inside->run = run(&server_read, "b", NULL, NULL, NULL);
     inside->wait = lks_call_wait(inside->call, NULL);
@@ -121,7 +120,6 @@ static void start_next(lks_call_function *function, void *arg, lks_code code, co
 {
     struct chain *chain = arg;
     ping_request request = ping("next");
-    (void)function, (void)response, (void)error;
 
     lks_call_free(chain->call); /* the call that this is the completion of */
     chain->call = NULL;

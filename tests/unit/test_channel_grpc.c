@@ -42,7 +42,6 @@ static void serve(const char *scheme)
 
 static int tear_down(void **state)
 {
-    (void)state;
     shop_open();
     lks_channel_close(here.channel);
     lks_host_close(here.host, 1000);
@@ -121,7 +120,6 @@ TEST_WITH(a_large_message_passes_both_ways, NULL, tear_down)
 
 static void *close_host(void *arg)
 {
-    (void)arg;
     lks_host_close(here.host, 60000);
     here.host = NULL;
     return NULL;

@@ -26,7 +26,6 @@ static void serve(h2_step *const *steps)
 
 static int stop(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     channel = NULL;
     h2_server_stop(peer);
@@ -36,14 +35,11 @@ static int stop(void **state)
 
 static void pong(h2_server *s, h2_request *r)
 {
-    (void)s;
     h2_answer_pong(r);
 }
 
 static void hold_it(h2_server *s, h2_request *r)
 {
-    (void)s;
-    (void)r;
 }
 
 /* ---- the end of a stream ---------------------------------------------------------------- */
@@ -52,7 +48,6 @@ static uint32_t reset_error;
 
 static void reset_it(h2_server *s, h2_request *r)
 {
-    (void)s;
     nghttp2_submit_rst_stream(r->session, NGHTTP2_FLAG_NONE, r->id, reset_error);
 }
 
@@ -72,7 +67,6 @@ static void go_away(h2_request *r, int32_t last)
 
 static void go_away_before_it(h2_server *s, h2_request *r)
 {
-    (void)s;
     go_away(r, 0);
 }
 
@@ -85,7 +79,6 @@ TEST(a_call_after_the_last_of_a_goaway_is_tried_on_another_connection)
 
 static void go_away_after_it(h2_server *s, h2_request *r)
 {
-    (void)s;
     go_away(r, r->id);
 }
 
@@ -179,7 +172,6 @@ static void fail_early(h2_server *s, h2_request *r)
 {
     static const char *const trailers[] = {
         ":status", "200", "content-type", "application/grpc", "grpc-status", "8", "lockstock-applied", "NO", NULL};
-    (void)s;
 
     h2_answer_fields(r, trailers, NULL, 0, NULL);
 }
@@ -227,7 +219,6 @@ static struct {
 
 static void tell(h2_server *s, h2_request *r)
 {
-    (void)s;
     h2_answer_fields(r, told.head, told.body, told.len, told.trailers[0] ? told.trailers : NULL);
 }
 
@@ -388,7 +379,6 @@ TEST(the_server_limits_the_calls_of_a_connection)
 
 static void answer_what_does_not_wait(h2_server *s, h2_request *r)
 {
-    (void)s;
     if (memmem(r->body, r->len, "prompt", 6))
         h2_answer_pong(r);
 }
@@ -412,7 +402,6 @@ TEST(waiting_calls_leave_streams_to_the_others)
 
 static void ping_first(h2_server *s, h2_request *r)
 {
-    (void)s;
     nghttp2_submit_ping(r->session, NGHTTP2_FLAG_NONE, NULL);
 }
 
@@ -425,7 +414,6 @@ TEST(a_ping_comes_back)
 
 static void break_http(h2_server *s, h2_request *r)
 {
-    (void)s;
     nghttp2_session_terminate_session(r->session, NGHTTP2_PROTOCOL_ERROR);
 }
 

@@ -1,7 +1,8 @@
 /* Many threads, many calls, many channels: every call ends once and nothing is left over. */
-#include <dirent.h>
 #include <malloc.h>
+#include <unistd.h>
 
+#include "support/process.h"
 #include "unit/channel_fixture.h"
 #include "test.h"
 
@@ -85,18 +86,6 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     free(calls);
 }
 
-static size_t entries_of(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
-
 TEST(nothing_is_left_of_a_closed_channel)
 {
     enum { WARM_UP = 20, ROUNDS = 200, BYTES_A_ROUND = 1024 }; /* the server keeps a record of each call */
@@ -104,15 +93,15 @@ TEST(nothing_is_left_of_a_closed_channel)
 
     for (int i = 0; i < WARM_UP + ROUNDS; i++) {
         if (i == WARM_UP) { /* libnng has its threads and tables by now */
-            descriptors = entries_of("/proc/self/fd");
-            threads = entries_of("/proc/self/task");
+            descriptors = process_fd_count(getpid());
+            threads = process_thread_count(getpid());
             bytes = mallinfo2().uordblks;
         }
         reopen((lks_channel_options){0});
         run_ok(&server_write, "a");
     }
-    assert_in_range(entries_of("/proc/self/fd"), 1, descriptors + 1); /* the server may close its last one late */
-    assert_in_range(entries_of("/proc/self/task"), 1, threads + 1);   /* the one that closes sockets may still end */
+    assert_in_range(process_fd_count(getpid()), 1, descriptors + 1); /* the server may close its last one late */
+    assert_in_range(process_thread_count(getpid()), 1, threads + 1); /* the one that closes sockets may still end */
     assert_in_range(mallinfo2().uordblks, 0, bytes + ROUNDS * BYTES_A_ROUND);
 }
 

@@ -63,7 +63,6 @@ static void expect_token(size_t request, const char *token)
 
 static int start_server(void **state)
 {
-    (void)state;
     server = server_start(0);
     source.closed = false;
     source.runs = 0;

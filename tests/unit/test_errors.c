@@ -46,39 +46,22 @@ static void once_done(void *arg, lks_once_outcome outcome, lks_once_result *resu
     lks_once_result_free(result);
 }
 
-static void hold_done(void *arg, lks_hold *hold, lks_lock_result result, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
-
 static void answered(void *arg, lks_code code, const lks_inspect_response *response, const lks_error *why)
 {
 }
 
-static void checked(void *arg, bool allowed, const lks_limiter_decision *decision, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
-
-static void made(void *arg, lks_reserve_outcome outcome, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
-
-static void confirmed(void *arg, lks_confirm_outcome outcome, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
-
-static void cancelled(void *arg, lks_cancel_outcome outcome, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
-
-static void released(void *arg, lks_code code, const lks_error *why)
-{
-    atomic_fetch_add(&ended, 1);
-}
+/* A callback that counts. */
+#define ENDS(name, ...)              \
+    static void name(__VA_ARGS__)    \
+    {                                \
+        atomic_fetch_add(&ended, 1); \
+    }
+ENDS(hold_done, void *arg, lks_hold *hold, lks_lock_result result, const lks_error *why)
+ENDS(checked, void *arg, bool allowed, const lks_limiter_decision *decision, const lks_error *why)
+ENDS(made, void *arg, lks_reserve_outcome outcome, const lks_error *why)
+ENDS(confirmed, void *arg, lks_confirm_outcome outcome, const lks_error *why)
+ENDS(cancelled, void *arg, lks_cancel_outcome outcome, const lks_error *why)
+ENDS(released, void *arg, lks_code code, const lks_error *why)
 
 static void await_ended(int n)
 {

@@ -57,7 +57,6 @@ static void defer(lks_rpc_context *context, doing *what)
 
 static void on_stop(lks_rpc_follower *follower)
 {
-    (void)follower;
     pthread_mutex_lock(&here.lock);
     here.stopped = true;
     pthread_cond_broadcast(&here.changed);

@@ -154,7 +154,6 @@ static void wait_at_gate(struct lease *of, lks_loss_reason why)
 
 static void free_nothing(struct lease *of)
 {
-    (void)of;
 }
 
 /* promise C7 */

@@ -22,14 +22,12 @@ static atomic_bool stop;
 
 static void run_nothing(loop_task *self)
 {
-    (void)self;
 }
 
 static loop_task task = {.run = run_nothing};
 
 static void *run_loop(void *arg)
 {
-    (void)arg;
     while (!atomic_load(&stop)) {
         loop_task *first = loop_wait(&loop, heap_next_ns(&loop.timers));
         atomic_fetch_add(&wakes, 1);
@@ -45,7 +43,6 @@ static void *run_loop(void *arg)
 
 static int setup(void **state)
 {
-    (void)state;
     atomic_store(&wakes, 0);
     atomic_store(&stop, false);
     return loop_init(&loop) && heap_reserve(&loop.timers, 4) ? 0 : -1;
@@ -58,7 +55,6 @@ static void start(void)
 
 static void run_stop(loop_task *self)
 {
-    (void)self;
     atomic_store(&stop, true);
 }
 
@@ -66,7 +62,6 @@ static int teardown(void **state)
 {
     loop_task last = {.run = run_stop};
 
-    (void)state;
     loop_post(&loop, &last);
     pthread_join(thread, NULL);
     loop_fini(&loop);
@@ -91,7 +86,6 @@ static atomic_bool timer_ran;
 
 static void run_due(struct timer *timer)
 {
-    (void)timer;
     atomic_store(&timer_ran, true);
 }
 
@@ -107,7 +101,6 @@ static void run_ready(loop_source *source, short found)
     ear *e = container_of(source, ear, source);
     char byte;
 
-    (void)found;
     atomic_fetch_add(&e->asked, 1);
     if (read(source->fd, &byte, 1) == 1) /* the loop thread may have found what a guest read */
         atomic_store(&e->heard, true);
@@ -309,7 +302,6 @@ static atomic_bool task_ran;
 
 static void run_noted(loop_task *self)
 {
-    (void)self;
     atomic_store(&task_ran, true);
 }
 
@@ -320,7 +312,6 @@ static void wait_at_gate(int number)
 {
     char byte;
 
-    (void)number;
     atomic_store(&at_gate, true);
     while (read(gate[0], &byte, 1) != 1)
         ;

@@ -522,7 +522,6 @@ static void lock_on_completion(void *arg, lks_code code, const lks_release_respo
 {
     struct late *late = arg;
 
-    (void)code, (void)response, (void)error;
     late->locked = lks_mutex_lock(late->mutex, 0, &late->error);
     late->released = lks_permit_release(late->permit, NULL);
 }

@@ -43,7 +43,7 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
 /* ---- why ------------------------------------------------------------------------ */
 
 /* A server that is reached and does not answer. */
-/* promise M11 */
+/* promise M11: a lock is lost a tenth before its lease ends, counted from the sending */
 /* promise M14: a lost lock: LOST when locked again, ABORTED when unlocked, and a Release is sent */
 TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 {
@@ -260,7 +260,6 @@ static void be_slow(void *arg, const lks_lock_loss *loss)
 {
     struct slow *slow = arg;
 
-    (void)loss;
     atomic_store(&slow->began, true);
     for (int i = 0; i < 100 && !atomic_load(&slow->freed); i++)
         process_pause();
@@ -299,7 +298,6 @@ static void release_in_callback(void *arg, const lks_lock_loss *loss)
 {
     struct owner *owner = arg;
 
-    (void)loss;
     while (!atomic_load(&owner->permit))
         process_pause();
     owner->released = lks_permit_release(atomic_load(&owner->permit), NULL);

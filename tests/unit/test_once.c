@@ -411,7 +411,6 @@ struct crowd {
 
 static lks_once_verdict pause_a_little(void *arg, lks_once_attempt *attempt)
 {
-    (void)arg;
     process_pause();
     return lks_once_return(attempt, 200, "x", 1) == LKS_OK ? LKS_ONCE_STORE : LKS_ONCE_RETRY;
 }

@@ -218,7 +218,6 @@ TEST(test_what_is_freed_is_cancelled_by_all_means)
 
 static void free_inside(void *arg, lks_code code, const lks_get_response *response, const lks_error *error)
 {
-    (void)code, (void)response, (void)error;
     lks_reservation_free(arg);
 }
 

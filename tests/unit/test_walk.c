@@ -9,14 +9,12 @@ static lks_rpc_arena *arena;
 
 static int setup(void **state)
 {
-    (void)state;
     arena = lks_rpc_arena_new();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     lks_rpc_arena_free(arena);
     return 0;
 }
