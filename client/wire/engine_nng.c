@@ -11,15 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
+#include "base/clock.h"
 #include "base/container.h"
 #include "base/thread.h"
 
-enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_S = 2 };
+enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_MS = 2000 };
 
 /* IDLE --> SENDING --> RECEIVING --> IDLE; SENDING --> IDLE */
 typedef enum operation_state { OPERATION_IDLE, OPERATION_SENDING, OPERATION_RECEIVING } operation_state;
@@ -97,14 +97,12 @@ static void close_later(req_socket *r)
 
 static void await_closed(void)
 {
-    struct timespec until;
+    const struct timespec until = clock_timespec(clock_in_ms(CLOSE_MS));
     int failed = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_S;
     pthread_mutex_lock(&closing_lock);
     while (!TAILQ_EMPTY(&closing) && !closer_hangs && failed == 0)
-        failed = pthread_cond_timedwait(&closed_one, &closing_lock, &until);
+        failed = pthread_cond_clockwait(&closed_one, &closing_lock, CLOCK_MONOTONIC, &until);
     closer_hangs = !TAILQ_EMPTY(&closing);
     pthread_mutex_unlock(&closing_lock);
 }

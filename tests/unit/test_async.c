@@ -237,28 +237,6 @@ TEST(a_failure_is_reported)
     }
 }
 
-TEST(a_timeout_is_reported)
-{
-    const lks_channel_options brief = {.timeout_ms = 200};
-    seen s;
-
-    for (size_t i = 0; i < OPS; i++) {
-        fake_manner manner = {.body = NULL};
-        lks_channel *other = NULL;
-
-        assert_int_equal(lks_channel_open(fake_url(fake), &brief, &other, NULL), LKS_OK);
-        manner.holds[ops[i].method] = true;
-        fake_behave(fake, manner);
-        start(&ops[i], &s, other);
-        await(&s, 1);
-        assert_false(s.good);
-        assert_int_equal(s.error.code, LKS_DEADLINE_EXCEEDED);
-        fake_behave(fake, (fake_manner){.body = NULL});
-        ops[i].free(&s);
-        lks_channel_close(other);
-    }
-}
-
 /* What is granted after the cancel is given back. */
 TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
 {

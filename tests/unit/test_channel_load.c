@@ -1,4 +1,4 @@
-/* Many threads, many calls, many channels: every call ends once and nothing is left over. */
+/* Many calls, many channels: every call ends once and nothing is left over. fault/test_client_links.c has many threads. */
 #include <malloc.h>
 #include <unistd.h>
 
@@ -6,44 +6,7 @@
 #include "unit/channel_fixture.h"
 #include "test.h"
 
-enum { THREADS = 64, CALLS_A_THREAD = 100, ASYNC_CALLS = 10000 };
-
-struct caller {
-    pthread_t thread;
-    size_t number, right;
-};
-
-static void *call_and_call(void *arg)
-{
-    struct caller *caller = arg;
-
-    for (size_t i = 0; i < CALLS_A_THREAD; i++) {
-        ping_response *response = NULL;
-        char id[32];
-
-        snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
-        if (run(&server_write, id, NULL, &response, NULL) == LKS_OK)
-            caller->right += strcmp(response->id, id) == 0;
-        if (response)
-            lks_message_free(&response->base);
-    }
-    return NULL;
-}
-
-TEST(many_threads_share_a_channel)
-{
-    static struct caller callers[THREADS];
-
-    for (size_t i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.number = i};
-        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_and_call, &callers[i]), 0);
-    }
-    for (size_t i = 0; i < THREADS; i++) {
-        pthread_join(callers[i].thread, NULL);
-        assert_int_equal(callers[i].right, CALLS_A_THREAD);
-    }
-    assert_int_equal(server_seen(server), THREADS * CALLS_A_THREAD);
-}
+enum { ASYNC_CALLS = 10000 };
 
 /* Most of them wait in the channel over libnng, where waiting calls share the room of the others. */
 /* promise CH2 */

@@ -504,25 +504,4 @@ TEST(a_failed_try_goes_to_a_server_that_comes_up_meanwhile)
     server_stop(late);
 }
 
-TEST(an_unreachable_server_is_passed_over_and_found_when_it_comes)
-{
-    struct server *late = server_start(0);
-    uint16_t port = server_port(late);
-    struct witness call;
-    char urls[256];
-
-    snprintf(urls, sizeof urls, "%s,%s", server_url(late), server_url(server));
-    server_stop(late);
-    close_channel();
-    channel = open_channel(urls, (lks_channel_options){0});
-    run_ok(&server_plain, "a");
-    server_stop(server);
-    server = NULL;
-    start(&server_write, "b", NULL, &call);
-    server = server_start(port);
-    assert_non_null(server);
-    assert_done(&call, 1);
-    assert_one_call(1, "b");
-}
-
 TEST_MAIN(.setup = set_up, .teardown = tear_down)

@@ -125,18 +125,6 @@ TEST(a_renewal_that_fails_is_repeated)
     assert_int_equal(count(&reported), 0);
 }
 
-/* What was left of a lease that was begun before is shorter than a whole lease. */
-TEST(what_is_left_counts_for_the_next_renewal)
-{
-    lease = (struct lease){.kind = &kind, .lease_ms = 60000, .keep_ms = LEASE_ALWAYS};
-    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
-    lease_begin(&lease, clock_now_ns() - 10000 * CLOCK_NS_PER_MS, 30000); /* a third of what is left is over */
-    await(&renewed, 1);
-    answer(30000, NULL);
-    assert_true(lease.renewal.at_ns <= clock_now_ns() + 10000 * CLOCK_NS_PER_MS);
-    end(false);
-}
-
 /* Another lease's `lost` keeps the keeper's thread busy, so that nobody notices the loss before the answer comes. */
 static bool is_any(const struct lease *of, const void *arg)
 {
@@ -191,15 +179,6 @@ TEST(a_lease_that_is_not_kept_costs_no_timer)
     begin(0, 1);
     assert_true(lease_is_lost(&lease));
     end(true);
-}
-
-TEST(a_lease_that_was_not_granted_ends)
-{
-    lease = (struct lease){.kind = &kind, .lease_ms = 30, .keep_ms = LEASE_ALWAYS};
-    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
-    end(true);
-    assert_int_equal(freed, 1);
-    assert_int_equal(count(&renewed) + count(&reported), 0);
 }
 
 /* promise C7 */
