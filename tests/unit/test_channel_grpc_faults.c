@@ -457,16 +457,4 @@ TEST(a_server_that_answers_no_ping_is_left)
     close(listener);
 }
 
-TEST_WITH(nonsense_of_keepalive_is_refused, NULL, NULL)
-{
-    const lks_channel_options brief = {.keepalive_ms = 999}, alone = {.keepalive_timeout_ms = 5000};
-    lks_channel *none;
-    lks_error error;
-
-    assert_int_equal(lks_channel_open("grpc://127.0.0.1:1", &brief, &none, &error), LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.keepalive_ms: must be 0 or at least 1,000");
-    assert_int_equal(lks_channel_open("grpc://127.0.0.1:1", &alone, &none, &error), LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.keepalive_timeout_ms: needs keepalive_ms");
-}
-
 TEST_MAIN(.teardown = stop)

@@ -167,14 +167,4 @@ TEST(a_source_that_fails_is_told_and_asked_again)
     expect_token(0, "Bearer token-3");
 }
 
-TEST_WITH(two_sources_are_refused, NULL, NULL)
-{
-    const lks_channel_options both = {.token = "x", .get_token = get_token};
-    lks_channel *none;
-    lks_error error;
-
-    assert_int_equal(lks_channel_open("tcp://127.0.0.1:1", &both, &none, &error), LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.get_token: must be NULL if options.token is set");
-}
-
 TEST_MAIN(.setup = start_server, .teardown = stop)

@@ -89,26 +89,6 @@ TEST(test_options_are_sent)
     unlock_and_free(mutex, LKS_OK);
 }
 
-TEST(test_bad_options_are_named)
-{
-    lks_mutex *mutex = NULL;
-    lks_semaphore *semaphore = NULL;
-    lks_error error;
-
-    assert_int_equal(lks_mutex_new(channel, "", NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "name"));
-    assert_int_equal(lks_mutex_new(channel, NULL, NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
-    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 9}, &mutex, &error),
-                     LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "lease_ms"));
-    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 86400001}, &mutex, &error),
-                     LKS_INVALID_ARGUMENT);
-    assert_int_equal(lks_semaphore_new(channel, "a", 0, NULL, &semaphore, &error), LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "capacity"));
-    assert_null(mutex);
-    assert_null(semaphore);
-}
-
 /* An answer that was lost is asked for again as the same acquisition. */
 /* promise M3: a new token each acquisition, the same in its retries */
 TEST(test_each_acquisition_has_its_token)

@@ -100,27 +100,6 @@ TEST(test_each_run_is_another_attempt)
     assert_string_equal(event_of(FAKE_BEGIN, 1).token, event_of(FAKE_BEGIN, 2).token);
 }
 
-/* promise C11 */
-TEST(test_bad_options_are_named)
-{
-    struct job job = {.verdict = LKS_ONCE_STORE};
-    lks_error error;
-
-    assert_int_equal(run(&(lks_once_options){.key = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
-    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
-    assert_int_equal(run(&(lks_once_options){.scope = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
-    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
-    const uint32_t leases[] = {9, 86400001};
-    for (size_t i = 0; i < 2; i++) {
-        const lks_once_options options = {.scope = "a", .key = "b", .lease_ms = leases[i]};
-        assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_FAILED);
-        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
-        assert_non_null(strstr(error.message, "lease_ms"));
-    }
-    assert_int_equal(atomic_load(&job.runs), 0);
-    assert_int_equal(fake_calls(fake, FAKE_BEGIN), 0);
-}
-
 /* ---- answers of Begin ---------------------------------------------------------------- */
 
 /* promise C2: REPLAY: the stored result, `replayed`; a failure for good too */
@@ -286,8 +265,7 @@ static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt
 
 /* Refused later it would be too late: the server says no to a result that is not UTF-8,
  * and the function is run again. */
-/* promise C11: what a function may return; a result that cannot be stored is refused when it is set; options have
- * ranges */
+/* promise C11 */
 TEST(test_what_is_not_utf8_is_refused_at_once)
 {
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};

@@ -89,33 +89,6 @@ TEST(test_options_are_sent)
 }
 
 /* promise C21: refusals are distinct and say what is available; wrong orders are named */
-TEST(test_bad_orders_are_named)
-{
-    const lks_reservation_line many[65] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 1}},
-                               none = {.quantity = 1};
-    const struct {
-        lks_reservation_order order;
-        const char *named;
-    } bad[] = {
-        {{.n_lines = 0}, "order.lines: "},
-        {{.group = "g", .lines = many, .n_lines = 65}, "order.lines: "},
-        {{.lines = &none, .n_lines = 1}, "lines[0].sku"},
-        {{.lines = many, .n_lines = 2}, "group"},
-    };
-    lks_reservation *reservation = NULL;
-    lks_error error;
-
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(lks_reservation_make(channel, &bad[i].order, &reservation, &error), 0);
-        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
-        assert_non_null(strstr(error.message, bad[i].named));
-        assert_null(reservation);
-    }
-    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 0);
-    lks_reservation_free(NULL);
-}
-
-/* promise C21 */
 TEST(test_refusals_are_told_apart)
 {
     const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT,    LKS_RESERVE_OUTCOME_BUYER_LIMIT,
