@@ -164,7 +164,7 @@ TEST(a_request_that_flow_control_holds_back)
     request.ballast = (ProtobufCBinaryData){1000, calloc(1, 1000)};
     start_request(&server_plain, &request, &brief, &call);
     assert_ended(&call, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_true(h2_server_await_reset(peer, 1));
+    assert_true(h2_server_await_resets(peer, 1));
     free(request.ballast.data);
 }
 
@@ -188,7 +188,7 @@ TEST(an_answer_before_the_request_is_whole)
     request.ballast = (ProtobufCBinaryData){1000, calloc(1, 1000)};
     start_request(&server_plain, &request, NULL, &call);
     assert_ended(&call, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
-    assert_true(h2_server_await_reset(peer, 0));
+    assert_true(h2_server_await_resets(peer, 1));
     free(request.ballast.data);
 }
 
@@ -203,10 +203,10 @@ TEST(a_cancelled_call_is_reset)
     assert_true(h2_server_await(peer, 1));
     lks_call_cancel(call.call);
     assert_ended(&call, LKS_CANCELLED, LKS_APPLIED_MAYBE);
-    assert_true(h2_server_await_reset(peer, 0));
+    assert_true(h2_server_await_resets(peer, 1));
     assert_int_equal(h2_server_request(peer, 0)->error, NGHTTP2_CANCEL);
     run_to(&server_plain, "b", &brief, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
-    assert_true(h2_server_await_reset(peer, 1));
+    assert_true(h2_server_await_resets(peer, 2));
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
