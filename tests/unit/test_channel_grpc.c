@@ -18,7 +18,7 @@ enum { BRIEF_MS = 1000, BYTES_MAX = 12 << 20 };
 
 static struct {
     char *dir;
-    char certificate[256], key[256], authority[256], url[512];
+    char url[64];
     lks_host *host, *other;
     lks_channel *channel;
 } here;
@@ -26,8 +26,9 @@ static struct {
 static void serve(const char *scheme)
 {
     const lks_host_options options = {
-        .tls_certificate = here.certificate, .tls_key = here.key, .message_bytes_max = BYTES_MAX};
-    const lks_channel_options client = {.ca_file = here.authority, .timeout_ms = 60000, .message_bytes_max = BYTES_MAX};
+        .tls_certificate = "server.pem", .tls_key = "server.key", .message_bytes_max = BYTES_MAX};
+    const lks_channel_options client = {
+        .ca_file = "authority.pem", .timeout_ms = 60000, .message_bytes_max = BYTES_MAX};
     uint16_t port = 0;
     lks_error error;
 
@@ -140,7 +141,7 @@ TEST_WITH(a_host_that_closes, NULL, tear_down)
     const order request = LOCKSTOCK__TEST__ORDER__INIT;
     static shop other = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     lks_rpc_service service = shop_service;
-    char urls[1024];
+    char urls[512];
     pthread_t closing;
     lks_call *call;
     lks_error error;
@@ -174,12 +175,12 @@ static void expect_unreachable(const char *scheme, const char *host_speaks, cons
     const lks_call_options options = {.timeout_ms = BRIEF_MS};
     const order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_error error;
-    char url[512];
+    char url[64];
 
     serve(host_speaks);
     snprintf(url, sizeof url, "%s%s", scheme, strstr(here.url, "://"));
     lks_channel_close(here.channel);
-    const lks_channel_options client = {.ca_file = here.authority};
+    const lks_channel_options client = {.ca_file = "authority.pem"};
     assert_int_equal(lks_channel_open(url, &client, &here.channel, &error), LKS_OK);
     assert_null(run(&shop_buy_method, &request, &options, &error));
     assert_int_equal(error.code, LKS_UNAVAILABLE);
@@ -204,12 +205,11 @@ int main(void)
 
     signal(SIGPIPE, SIG_IGN);
     here.dir = tempdir_make();
-    snprintf(here.certificate, sizeof here.certificate, "%s/server.pem", here.dir);
-    snprintf(here.key, sizeof here.key, "%s/server.key", here.dir);
-    snprintf(here.authority, sizeof here.authority, "%s/authority.pem", here.dir);
+    if (chdir(here.dir) != 0)
+        return 1;
     authority *signs = authority_new("test");
-    authority_sign(signs, &wish, here.certificate, here.key);
-    authority_write(signs, here.authority);
+    authority_sign(signs, &wish, "server.pem", "server.key");
+    authority_write(signs, "authority.pem");
     authority_free(signs);
     int failed = TEST_RUN();
     tempdir_remove(here.dir);
