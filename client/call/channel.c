@@ -85,11 +85,6 @@ bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms)
 
 /* ---- calls and servers, on the loop thread --------------------------------------- */
 
-void channel_add(lks_channel *channel, frame_call *call)
-{
-    TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
-}
-
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
     if (lane == LANE_PROMPT && channel->n_prompt++ == 0)
@@ -103,21 +98,6 @@ void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *cal
     TAILQ_REMOVE(&channel->queue[lane], call, in_queue);
     if (lane == LANE_PROMPT)
         channel->n_prompt--;
-}
-
-const char *channel_token(lks_channel *channel)
-{
-    return tokens_get(channel->tokens);
-}
-
-void channel_enqueue_for_token(lks_channel *channel, frame_call *call)
-{
-    TAILQ_INSERT_TAIL(&channel->tokenless, call, in_queue);
-}
-
-void channel_dequeue_for_token(lks_channel *channel, frame_call *call)
-{
-    TAILQ_REMOVE(&channel->tokenless, call, in_queue);
 }
 
 void channel_settle(lks_channel *channel, frame_call *call)

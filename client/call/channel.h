@@ -48,7 +48,7 @@ struct lks_channel {
     size_t current;           /* the connection that calls go to while it is up; for round robin the next one */
     frame_queue calls;        /* all that are not settled */
     frame_queue queue[LANES]; /* those that wait for room in a connection */
-    frame_queue tokenless;    /* those that wait for a token */
+    frame_queue tokenless;    /* those that wait for events->token */
     size_t n_prompt;          /* the length of queue[LANE_PROMPT] */
     pace pace;                /* how fast calls leave queue[LANE_PROMPT] */
     uint64_t enqueued;        /* calls put into a queue so far */
@@ -95,14 +95,8 @@ bool channel_on_completion_thread(void);
 
 /* ---- on the loop thread -------------------------------------------------------------------- */
 
-void channel_add(lks_channel *channel, frame_call *call);
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call);
 void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call);
-
-/* The token of get_token; NULL: the call waits for events->token, until channel_dequeue_for_token. */
-const char *channel_token(lks_channel *channel);
-void channel_enqueue_for_token(lks_channel *channel, frame_call *call);
-void channel_dequeue_for_token(lks_channel *channel, frame_call *call);
 
 /* An added call is settled: its completion runs soon. Stops counting it. */
 void channel_settle(lks_channel *channel, frame_call *call);

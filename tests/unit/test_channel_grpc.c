@@ -80,10 +80,7 @@ static void expect_bought(const char *scheme)
 TEST_WITH(a_call_over_grpc, NULL, tear_down)
 {
     expect_bought("grpc");
-}
-
-TEST_WITH(a_call_over_grpcs, NULL, tear_down)
-{
+    tear_down(NULL);
     expect_bought("grpcs");
 }
 
@@ -192,10 +189,7 @@ static void expect_unreachable(const char *scheme, const char *host_speaks, cons
 TEST_WITH(a_server_that_does_not_speak_http2, NULL, tear_down)
 {
     expect_unreachable("grpc", "tcp", "did not speak HTTP/2");
-}
-
-TEST_WITH(a_server_that_does_not_choose_h2, NULL, tear_down)
-{
+    tear_down(NULL);
     expect_unreachable("grpcs", "tls", "another protocol");
 }
 

@@ -332,7 +332,4 @@ TEST(interceptors_that_make_no_sense_are_refused)
     }
 }
 
-int main(void)
-{
-    return TEST_RUN(.setup = set_up, .teardown = tear_down);
-}
+TEST_MAIN(.setup = set_up, .teardown = tear_down)
