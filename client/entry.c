@@ -392,10 +392,8 @@ void lks_enter_cancel(lks_entry *entry)
 {
     lks_error error;
 
-    if (!grant_cancel(&entry->grant))
-        return;
-    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
-    entry->entered(entry->arg, entry, LKS_ENTER_OUTCOME_UNSPECIFIED, &error);
+    if (grant_cancel(&entry->grant, &error))
+        entry->entered(entry->arg, entry, LKS_ENTER_OUTCOME_UNSPECIFIED, &error);
 }
 
 const lks_enter_response *lks_entry_answer(const lks_entry *entry)

@@ -124,8 +124,7 @@ lks_code lks_limiter_new_sized(lks_channel *channel, const lks_limiter_options *
     for (size_t i = 0; i < options->n_rules; i++)
         copy_rule(&options->rules[i], &limiter->rules[i], &at);
     *ret = limiter;
-    if (error)
-        *error = (lks_error){.code = LKS_OK};
+    lks_error_clear(error);
     return LKS_OK;
 }
 

@@ -253,11 +253,6 @@ static lks_code begin(lks_once_attempt *attempt, lks_error *error)
                        error);
 }
 
-static lks_code out_of_memory(lks_error *error)
-{
-    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-}
-
 /* One allocation: the attempt and its texts. */
 static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes, bool waits,
                             lks_once_attempt **ret, lks_error *error)
@@ -274,7 +269,7 @@ static lks_code new_attempt(lks_channel *channel, const lks_once_options *option
         return code;
     lks_once_attempt *attempt = calloc(1, sizeof *attempt + strlen(o->scope) + strlen(o->key) + 2 + o->fingerprint_len);
     if (!attempt)
-        return out_of_memory(error);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     attempt->scope = (char *)(attempt + 1);
     attempt->key = stpcpy(attempt->scope, o->scope) + 1;
     attempt->fingerprint.data = (uint8_t *)stpcpy(attempt->key, o->key) + 1;
@@ -336,10 +331,8 @@ void lks_once_cancel(lks_once_attempt *attempt)
 {
     lks_error error;
 
-    if (!grant_cancel(&attempt->grant))
-        return;
-    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
-    attempt->done(attempt->arg, LKS_ONCE_FAILED, NULL, &error);
+    if (grant_cancel(&attempt->grant, &error))
+        attempt->done(attempt->arg, LKS_ONCE_FAILED, NULL, &error);
 }
 
 /* ---- ending ------------------------------------------------------------------------- */

@@ -433,10 +433,8 @@ void lks_reservation_make_cancel(lks_reservation *reservation)
 {
     lks_error error;
 
-    if (!grant_cancel(&reservation->grant))
-        return;
-    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
-    reservation->made(reservation->arg, LKS_RESERVE_OUTCOME_UNSPECIFIED, &error);
+    if (grant_cancel(&reservation->grant, &error))
+        reservation->made(reservation->arg, LKS_RESERVE_OUTCOME_UNSPECIFIED, &error);
 }
 
 const char *lks_reservation_order_id(const lks_reservation *reservation)

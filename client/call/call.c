@@ -126,9 +126,9 @@ static void enter(lks_call *call, call_state state)
     if (before == CALL_AWAITING)
         report_try(call);
     if (before == CALL_TOKENLESS)
-        channel_dequeue_for_token(call->channel, &call->base);
+        TAILQ_REMOVE(&call->channel->tokenless, &call->base, in_queue);
     if (state == CALL_TOKENLESS)
-        channel_enqueue_for_token(call->channel, &call->base);
+        TAILQ_INSERT_TAIL(&call->channel->tokenless, &call->base, in_queue);
     if (before == CALL_QUEUED)
         channel_dequeue(call->channel, lane_of(call), &call->base);
     if (state == CALL_QUEUED)
@@ -176,7 +176,7 @@ static void set_token(lks_call *call, const char *authorization)
 /* Runs before each try, because a token may have expired. */
 static void begin_try(lks_call *call)
 {
-    const char *authorization = request_of(call)->needs_token ? channel_token(call->channel) : NULL;
+    const char *authorization = request_of(call)->needs_token ? tokens_get(call->channel->tokens) : NULL;
 
     if (authorization) {
         set_token(call, authorization);
@@ -550,7 +550,7 @@ static void run_start(loop_task *task)
 {
     lks_call *call = container_of(task, lks_call, start);
 
-    channel_add(call->channel, &call->base);
+    TAILQ_INSERT_TAIL(&call->channel->calls, &call->base, in_calls);
     begin_try(call);
     pthread_mutex_lock(&call->lock);
     bool cancelled = call->cancelled && !call->cancel_posted;

@@ -85,11 +85,6 @@ bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms)
 
 /* ---- calls and servers, on the loop thread --------------------------------------- */
 
-void channel_add(lks_channel *channel, frame_call *call)
-{
-    TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
-}
-
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
     if (lane == LANE_PROMPT && channel->n_prompt++ == 0)
@@ -103,21 +98,6 @@ void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *cal
     TAILQ_REMOVE(&channel->queue[lane], call, in_queue);
     if (lane == LANE_PROMPT)
         channel->n_prompt--;
-}
-
-const char *channel_token(lks_channel *channel)
-{
-    return tokens_get(channel->tokens);
-}
-
-void channel_enqueue_for_token(lks_channel *channel, frame_call *call)
-{
-    TAILQ_INSERT_TAIL(&channel->tokenless, call, in_queue);
-}
-
-void channel_dequeue_for_token(lks_channel *channel, frame_call *call)
-{
-    TAILQ_REMOVE(&channel->tokenless, call, in_queue);
 }
 
 void channel_settle(lks_channel *channel, frame_call *call)
@@ -295,14 +275,9 @@ static void channel_free(lks_channel *channel)
     loop_fini(&channel->loop);
     lks_rpc_arena_free(channel->arena);
     tls_context_free(channel->tls);
-    free(channel->server_name);
-    free(channel->ca_file);
-    free(channel->certificate_file);
-    free(channel->key_file);
-    free(channel->ns);
-    if (channel->authorization)
-        explicit_bzero(channel->authorization, strlen(channel->authorization));
-    free(channel->authorization);
+    if (channel->options.token)
+        explicit_bzero((char *)(uintptr_t)channel->options.token, strlen(channel->options.token));
+    lks_rpc_arena_free(channel->texts);
     free(channel);
 }
 
@@ -345,7 +320,7 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
         .keepalive_ms = channel->options.keepalive_ms,
         .keepalive_timeout_ms = channel->options.keepalive_timeout_ms,
         .loop = &channel->loop,
-        .server_name = channel->server_name,
+        .server_name = channel->options.server_name,
         .random = &channel->random,
         .arena = channel->arena,
     };
@@ -355,7 +330,8 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
         size_t len = strcspn(url, ",");
 
         if (channel->n_connections == URLS_MAX)
-            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be at most %d", URLS_MAX);
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must have at most %d URLs",
+                                 URLS_MAX);
         lks_code code =
             connection_is_encrypted(url) && !channel->tls ? load_tls(channel, &channel->tls, error) : LKS_OK;
         if (code != LKS_OK)
@@ -388,28 +364,20 @@ static void fill_in(lks_channel_options *options)
         options->message_bytes_max = MESSAGE_BYTES_MAX;
 }
 
-/* Replaces *text by the channel's copy. False when out of memory. */
-static bool copy_text(const char **text, const char *prefix, char **ret)
+/* Replaces the texts of the options by copies, or by NULL when out of memory: then it returns false. */
+static bool copy_texts(lks_channel_options *options, lks_rpc_arena *arena)
 {
-    if (!*text)
-        return true;
-    *ret = malloc(strlen(prefix) + strlen(*text) + 1);
-    if (!*ret)
-        return false;
-    strcpy(stpcpy(*ret, prefix), *text);
-    *text = *ret;
-    return true;
-}
+    const char **const texts[] = {&options->ns,      &options->server_name,      &options->token,
+                                  &options->ca_file, &options->certificate_file, &options->key_file};
+    bool copied = arena;
 
-static bool copy_texts(lks_channel *channel)
-{
-    lks_channel_options *options = &channel->options;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = *texts[i], *prefix = texts[i] == &options->token ? SCHEME : "";
 
-    return copy_text(&options->ns, "", &channel->ns) && copy_text(&options->server_name, "", &channel->server_name) &&
-           copy_text(&options->token, SCHEME, &channel->authorization) &&
-           copy_text(&options->ca_file, "", &channel->ca_file) &&
-           copy_text(&options->certificate_file, "", &channel->certificate_file) &&
-           copy_text(&options->key_file, "", &channel->key_file);
+        *texts[i] = copied && text ? lks_rpc_arena_printf(arena, "%s%s", prefix, text) : NULL;
+        copied = copied && (!text || *texts[i]);
+    }
+    return copied;
 }
 
 /* A channel without connections and without its thread; NULL when out of memory. */
@@ -424,6 +392,8 @@ static lks_channel *channel_new(const lks_channel_options *options)
     }
     channel->options = *options;
     fill_in(&channel->options);
+    channel->texts = lks_rpc_arena_new();
+    bool copied = copy_texts(&channel->options, channel->texts);
     channel->retry_tokens = 10 * (uint64_t)channel->options.retry_tokens;
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
     channel->forks = forks_so_far();
@@ -438,7 +408,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->connections = calloc(URLS_MAX, sizeof(struct connection *));
     channel->arena = lks_rpc_arena_new();
     if (heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + TIMERS_OF_URL * URLS_MAX) &&
-        channel->connections && channel->arena && copy_texts(channel))
+        channel->connections && channel->arena && copied)
         return channel;
     channel_free(channel);
     return NULL;
@@ -505,8 +475,7 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
         channel_free(channel);
         return code;
     }
-    if (error)
-        *error = (lks_error){.code = LKS_OK};
+    lks_error_clear(error);
     *ret = channel;
     return LKS_OK;
 }

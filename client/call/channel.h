@@ -27,11 +27,10 @@
 
 struct lks_channel {
     /* Shared, constant after open. */
-    lks_channel_options options;            /* with defaults filled in; token: "Bearer " and the token */
-    char *ns, *server_name, *authorization; /* copies of the options */
-    char *ca_file, *certificate_file, *key_file;
-    tls_context *tls; /* NULL = no URL needs it */
-    tokens *tokens;   /* NULL if options.get_token is NULL */
+    lks_channel_options options; /* with defaults filled in; token: "Bearer " and the token */
+    lks_rpc_arena *texts;        /* has those of the options */
+    tls_context *tls;            /* NULL = no URL needs it */
+    tokens *tokens;              /* NULL if options.get_token is NULL */
     size_t calls_max;
     unsigned forks;   /* of the process that opened it (forks.h) */
     pthread_t thread; /* unless the program drives it */
@@ -49,7 +48,7 @@ struct lks_channel {
     size_t current;           /* the connection that calls go to while it is up; for round robin the next one */
     frame_queue calls;        /* all that are not settled */
     frame_queue queue[LANES]; /* those that wait for room in a connection */
-    frame_queue tokenless;    /* those that wait for a token */
+    frame_queue tokenless;    /* those that wait for events->token */
     size_t n_prompt;          /* the length of queue[LANE_PROMPT] */
     pace pace;                /* how fast calls leave queue[LANE_PROMPT] */
     uint64_t enqueued;        /* calls put into a queue so far */
@@ -96,14 +95,8 @@ bool channel_on_completion_thread(void);
 
 /* ---- on the loop thread -------------------------------------------------------------------- */
 
-void channel_add(lks_channel *channel, frame_call *call);
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call);
 void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call);
-
-/* The token of get_token; NULL: the call waits for events->token, until channel_dequeue_for_token. */
-const char *channel_token(lks_channel *channel);
-void channel_enqueue_for_token(lks_channel *channel, frame_call *call);
-void channel_dequeue_for_token(lks_channel *channel, frame_call *call);
 
 /* An added call is settled: its completion runs soon. Stops counting it. */
 void channel_settle(lks_channel *channel, frame_call *call);

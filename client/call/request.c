@@ -225,8 +225,8 @@ static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *mess
     if (!options)
         return LKS_OK;
     if (options->n_metadata > METADATA_MAX)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.metadata: must be at most %d",
-                             METADATA_MAX);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options.metadata: must have at most %d entries", METADATA_MAX);
     for (size_t i = 0; i < options->n_metadata; i++)
         if (!is_key(options->metadata[i].key))
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -276,20 +276,16 @@ static const char *begin_trace(char text[TRACE_PARENT_CHARS + 1])
 static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
                               lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS], char trace[TRACE_PARENT_CHARS + 1])
 {
-    bool names_ns = false, names_authorization = false;
     size_t n = 0;
 
-    for (size_t i = 0; options && i < options->n_metadata; i++) {
+    for (size_t i = 0; options && i < options->n_metadata; i++)
         metadata[n++] = options->metadata[i];
-        names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
-        names_authorization = names_authorization || strcmp(options->metadata[i].key, AUTHORIZATION) == 0;
-    }
     n += gather_trace(options, metadata, n);
     if (defaults->on_try && !has_key(metadata, n, TRACEPARENT))
         metadata[n++] = (lks_metadata){TRACEPARENT, begin_trace(trace), TRACE_PARENT_CHARS};
-    if (defaults->ns && !names_ns)
+    if (defaults->ns && !has_key(metadata, n, NAMESPACE))
         metadata[n++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
-    if (defaults->token && !names_authorization)
+    if (defaults->token && !has_key(metadata, n, AUTHORIZATION))
         metadata[n++] = (lks_metadata){AUTHORIZATION, defaults->token, strlen(defaults->token)};
     return n;
 }

@@ -79,8 +79,7 @@ lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method
     call->arg = arg;
     if (ret)
         *ret = call; /* before the completion can run */
-    if (error)
-        *error = (lks_error){.code = LKS_OK};
+    lks_error_clear(error);
     channel_start(channel, &call->start);
     return LKS_OK;
 }

@@ -1,8 +1,7 @@
 /* Functions for a started call, on the threads of the program: wait, cancel, free. */
 #include "client/call/call.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "client/loop/forks.h"
 
 bool lks_call_is_done(const lks_call *call)
@@ -12,14 +11,10 @@ bool lks_call_is_done(const lks_call *call)
 
 bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms)
 {
-    struct timespec until;
+    const struct timespec until = clock_timespec(clock_in_ms(timeout_ms));
 
     if (channel_on_completion_thread() || call->driven || call->forks != forks_so_far())
         return lks_call_is_done(call);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    until.tv_sec += (time_t)(timeout_ms / 1000) + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     atomic_fetch_add(&call->references, 1);
     pthread_mutex_lock(&call->lock);
     while (call_state_of(call) != CALL_COMPLETE &&

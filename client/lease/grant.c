@@ -127,7 +127,7 @@ bool grant_settle(struct grant *grant)
     return leave_asking(grant, GRANT_SETTLED);
 }
 
-bool grant_cancel(struct grant *grant)
+bool grant_cancel(struct grant *grant, lks_error *error)
 {
     if (!leave_asking(grant, GRANT_CANCELLED))
         return false;
@@ -135,6 +135,7 @@ bool grant_cancel(struct grant *grant)
     if (grant->call)
         lks_call_cancel(grant->call);
     pthread_mutex_unlock(&grant->lock);
+    lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
     return true;
 }
 

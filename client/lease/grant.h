@@ -73,8 +73,8 @@ uint32_t grant_first_timeout_ms(const struct grant *grant, uint32_t wait_ms);
 /* Returns true once: the caller must get the result. False: it was cancelled. */
 bool grant_settle(struct grant *grant);
 
-/* Returns true once, unless the grant is settled: the caller then reports CANCELLED. */
-bool grant_cancel(struct grant *grant);
+/* Returns true once, unless the grant is settled: the caller then reports *error, which is CANCELLED. */
+bool grant_cancel(struct grant *grant, lks_error *error);
 
 /* Whether an answer came so late that the lease, counted from the sending, may have ended, so that a renewal must
  * confirm it. Then sets sent_ns for the renewal. */

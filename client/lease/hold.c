@@ -559,10 +559,8 @@ void lks_hold_cancel(lks_hold *hold)
 {
     lks_error error;
 
-    if (!grant_cancel(&hold->grant))
-        return;
-    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
-    hold->done(hold->arg, hold, LKS_LOCK_FAILED, &error);
+    if (grant_cancel(&hold->grant, &error))
+        hold->done(hold->arg, hold, LKS_LOCK_FAILED, &error);
 }
 
 bool lks_hold_is_lost(const lks_hold *hold)

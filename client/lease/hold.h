@@ -31,7 +31,6 @@ struct lks_hold {
     unsigned count; /* how often the holding thread must unlock it; used by that thread only */
 
     /* Set by the chain, constant once it is settled. */
-    bool doubtful; /* a grant may have preceded the answer that was not a grant */
     lks_lock_result result;
     lks_error error;
     int64_t left_ms;

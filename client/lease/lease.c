@@ -7,12 +7,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/thread.h"
 #include "client/lease/lease_time.h"
 #include "client/loop/forks.h"
 
@@ -362,24 +362,6 @@ static void *keep(void *arg)
     return NULL;
 }
 
-static bool start_thread(void)
-{
-    pthread_attr_t detached;
-    pthread_t thread;
-    sigset_t all, before;
-
-    if (pthread_attr_init(&detached) != 0)
-        return false;
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    /* The thread must not run the process' signal handlers. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool started = pthread_create(&thread, &detached, keep, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&detached);
-    return started;
-}
-
 /* ---- sets; under the lock ------------------------------------------------------- */
 
 /* Takes a lease out of its set. */
@@ -440,7 +422,7 @@ lks_code lease_expect(struct lease *lease, lks_error *error)
     pthread_mutex_lock(&keeper.lock);
     if (!join_set(lease)) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    } else if (!keeper.running && !(keeper.running = start_thread())) {
+    } else if (!keeper.running && !(keeper.running = thread_start(keep, NULL))) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
         leave_set(lease->set);
     }

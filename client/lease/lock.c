@@ -9,13 +9,6 @@
 
 static _Thread_local void *mine; /* the holds of this thread, by channel, group and name */
 
-static lks_code succeed(lks_error *error)
-{
-    if (error)
-        *error = (lks_error){.code = LKS_OK};
-    return LKS_OK;
-}
-
 static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code code, lks_reason reason,
                               const char *text)
 {
@@ -55,7 +48,8 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     hold_spec_copy(&lock->spec, &spec, lock + 1);
     atomic_init(&lock->holds, 0);
     *ret = lock;
-    return succeed(error);
+    lks_error_clear(error);
+    return LKS_OK;
 }
 
 lks_code lock_free(struct lock *lock)
@@ -120,21 +114,22 @@ static lks_hold *find(const struct lock *lock)
     return node ? *node : NULL;
 }
 
-const lks_hold *lock_held_here(const struct lock *lock)
+/* The calling thread's hold; NULL when there is none. */
+static const lks_hold *held_here(const struct lock *lock)
 {
     return lease_check_process(NULL) == LKS_OK ? find(lock) : NULL;
 }
 
 uint64_t lock_left_ns(const struct lock *lock)
 {
-    const lks_hold *hold = lock_held_here(lock);
+    const lks_hold *hold = held_here(lock);
 
     return hold ? lease_left_ns(&hold->grant.lease) : 0;
 }
 
 uint64_t lock_fence(const struct lock *lock)
 {
-    const lks_hold *hold = lock_held_here(lock);
+    const lks_hold *hold = held_here(lock);
 
     return hold ? hold->fences[0] : 0;
 }
@@ -148,7 +143,7 @@ static lks_lock_result enter_again(lks_hold *hold, lks_lock_mode mode, lks_error
         return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, LKS_REASON_NONE,
                       "this thread holds the lock for reading and must unlock it before it can lock it for writing");
     hold->count++;
-    succeed(error);
+    lks_error_clear(error);
     return LKS_LOCK_ACQUIRED;
 }
 
@@ -180,8 +175,12 @@ lks_code lock_leave(struct lock *lock, lks_error *error)
     lks_hold *hold = find(lock);
     if (!hold)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "this thread does not hold the lock");
-    if (--hold->count != 0)
-        return lks_hold_is_lost(hold) ? hold_set_lost(error) : succeed(error);
-    tdelete(hold, &mine, compare);
-    return lock_give_back(hold, error);
+    if (--hold->count == 0) {
+        tdelete(hold, &mine, compare);
+        return lock_give_back(hold, error);
+    }
+    if (lks_hold_is_lost(hold))
+        return hold_set_lost(error);
+    lks_error_clear(error);
+    return LKS_OK;
 }

@@ -25,9 +25,6 @@ lks_code lock_give_back(lks_hold *hold, lks_error *error);
 lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeout_ms, lks_error *error);
 lks_code lock_leave(struct lock *lock, lks_error *error);
 
-/* The calling thread's hold; NULL when there is none. */
-const lks_hold *lock_held_here(const struct lock *lock);
-
 /* The time until the calling thread's hold counts as lost (0 without one), and its fence. */
 uint64_t lock_left_ns(const struct lock *lock);
 uint64_t lock_fence(const struct lock *lock);

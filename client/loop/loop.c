@@ -80,17 +80,6 @@ void loop_post(struct loop *loop, loop_task *task)
     pthread_mutex_unlock(&loop->lock);
 }
 
-void loop_raise(struct loop *loop, loop_signal *signal)
-{
-    if (!atomic_exchange(&signal->raised, true))
-        loop_post(loop, &signal->task);
-}
-
-void loop_lower(loop_signal *signal)
-{
-    atomic_store(&signal->raised, false);
-}
-
 void loop_close(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);

@@ -8,7 +8,6 @@
 #define LOCKSTOCK_CLIENT_LOOP_LOOP_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -19,12 +18,6 @@ typedef struct loop_task {
     struct loop_task *next;
     void (*run)(struct loop_task *task); /* on the loop thread; may free the task */
 } loop_task;
-
-/* A task that may be raised several times before it runs once. */
-typedef struct loop_signal {
-    loop_task task;
-    atomic_bool raised;
-} loop_signal;
 
 /* A descriptor that the loop thread watches while it waits. */
 typedef struct loop_source {
@@ -64,11 +57,6 @@ bool loop_init(struct loop *loop);
 void loop_fini(struct loop *loop);
 
 void loop_post(struct loop *loop, loop_task *task);
-
-void loop_raise(struct loop *loop, loop_signal *signal);
-
-/* A signal's task must call it first. */
-void loop_lower(loop_signal *signal);
 
 /* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread does
  * not run before loop_leave, so a guest must not take long. Thread cancellation is disabled meanwhile. */

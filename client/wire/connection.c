@@ -415,23 +415,32 @@ static frame_call *next_call(slot *s, uint32_t *i)
     return NULL;
 }
 
-/* A single result for several calls refuses all of them. */
-static void report_reply(struct connection *c, slot *s, const void *data, size_t len)
+/* n results for the calls of the message; one for several calls refuses all of them. results NULL: the answer is
+ * malformed. */
+static void report_answer(struct connection *c, slot *s, Lockstock__Rpc__V1__Result *const *results, size_t n,
+                          const char *why)
 {
-    Lockstock__Rpc__V1__Reply *reply = NULL;
     frame_call *call;
-    lks_error error;
     uint32_t i = 0;
 
     c->failures = 0;
-    lks_rpc_arena_reset(c->options.arena);
-    if (lks_rpc_reply_decode(data, len, s->n, c->options.arena, &reply, &error) != LKS_OK)
-        reply = NULL;
     while ((call = next_call(s, &i)))
-        if (reply)
-            call->events->answered(call, reply->results[reply->n_results == s->n ? i - 1 : 0], s->n > 1);
+        if (results)
+            call->events->answered(call, results[n == s->n ? i - 1 : 0], s->n > 1);
         else
-            call->events->malformed(call, error.message);
+            call->events->malformed(call, why);
+}
+
+static void report_reply(struct connection *c, slot *s, const void *data, size_t len)
+{
+    Lockstock__Rpc__V1__Reply *reply = NULL;
+    lks_error error;
+
+    lks_rpc_arena_reset(c->options.arena);
+    if (lks_rpc_reply_decode(data, len, s->n, c->options.arena, &reply, &error) == LKS_OK)
+        report_answer(c, s, reply->results, reply->n_results, NULL);
+    else
+        report_answer(c, s, NULL, 0, error.message);
 }
 
 static void vacate(struct connection *c, slot *s)
@@ -441,19 +450,12 @@ static void vacate(struct connection *c, slot *s)
     put_idle(c, s);
 }
 
-void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why)
+void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why)
 {
     struct connection *c = connection_of(s->link);
-    frame_call *call;
-    uint32_t i = 0;
 
-    c->failures = 0;
     vacate(c, s);
-    while ((call = next_call(s, &i)))
-        if (result)
-            call->events->answered(call, result, false);
-        else
-            call->events->malformed(call, why);
+    report_answer(c, s, result ? &result : NULL, 1, why);
 }
 
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
@@ -558,18 +560,16 @@ lks_code connection_open(const char *url, size_t len, const connection_options *
                          lks_error *error)
 {
     char *copy = strndup(url, len);
-    lks_error why;
 
     if (!copy)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    const struct scheme *scheme = scheme_of(copy, &why);
+    const struct scheme *scheme = scheme_of(copy, error);
     struct connection *c = scheme ? connection_new(copy, scheme, options) : NULL;
-    if (!c)
+    if (!c) {
         free(copy);
-    if (!scheme)
-        return lks_error_set(error, why.code, LKS_APPLIED_NO, "%s", why.message);
-    if (!c)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return scheme ? lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory")
+                      : LKS_INVALID_ARGUMENT;
+    }
     lks_code code = begin(c, error);
     if (code == LKS_OK)
         *ret = c;

@@ -121,7 +121,7 @@ void slot_sent(slot *s);
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
 
 /* AWAITING -> IDLE, for a lone engine: the answer. result NULL: it is malformed, and `why` says how. */
-void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why);
+void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why);
 
 /* -> IDLE: the connection of the message is over. `withdraw` decides whether it was sent. */
 void slot_lose(slot *s);

@@ -336,7 +336,7 @@ void grpc_try_forget(slot *s)
 /* ---- the end of a call ------------------------------------------------------------------ */
 
 /* Ends the slot of a call that may have reached the server. */
-static void answer(grpc_try *t, const Lockstock__Rpc__V1__Result *result, const char *why)
+static void answer(grpc_try *t, Lockstock__Rpc__V1__Result *result, const char *why)
 {
     slot *s = t->slot;
 

@@ -11,15 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
+#include "base/clock.h"
 #include "base/container.h"
 #include "base/thread.h"
 
-enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_S = 2 };
+enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_MS = 2000 };
 
 /* IDLE --> SENDING --> RECEIVING --> IDLE; SENDING --> IDLE */
 typedef enum operation_state { OPERATION_IDLE, OPERATION_SENDING, OPERATION_RECEIVING } operation_state;
@@ -40,13 +40,14 @@ typedef struct req_socket {
     nng_socket socket;
     nng_dialer dialer;
     TAILQ_HEAD(operations, operation) idle, busy;
-    loop_signal changed;             /* `standing` has changed */
+    loop_task changed;               /* `standing` has changed */
     loop_task last;                  /* of a retired socket: its last task */
     TAILQ_ENTRY(req_socket) in_list; /* of retired sockets, then of those to close */
 
     pthread_mutex_t lock;         /* for the members below, which libnng's threads use */
     uint32_t announced, standing; /* pipes; 0 = none */
-    bool retired;                 /* `changed` is not raised any more */
+    bool posted;                  /* `changed` has not run yet */
+    bool retired;                 /* `changed` is not posted any more */
 } req_socket;
 
 typedef TAILQ_HEAD(req_sockets, req_socket) req_sockets;
@@ -96,14 +97,12 @@ static void close_later(req_socket *r)
 
 static void await_closed(void)
 {
-    struct timespec until;
+    const struct timespec until = clock_timespec(clock_in_ms(CLOSE_MS));
     int failed = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_S;
     pthread_mutex_lock(&closing_lock);
     while (!TAILQ_EMPTY(&closing) && !closer_hangs && failed == 0)
-        failed = pthread_cond_timedwait(&closed_one, &closing_lock, &until);
+        failed = pthread_cond_clockwait(&closed_one, &closing_lock, CLOCK_MONOTONIC, &until);
     closer_hangs = !TAILQ_EMPTY(&closing);
     pthread_mutex_unlock(&closing_lock);
 }
@@ -131,8 +130,9 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         r->announced = 0;
         r->standing = 0;
     }
-    if (!r->retired)
-        loop_raise(r->link->loop, &r->changed);
+    if (!r->retired && !r->posted)
+        loop_post(r->link->loop, &r->changed);
+    r->posted = true;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -194,10 +194,10 @@ static void run_last(loop_task *task)
 
 static void run_changed(loop_task *task)
 {
-    req_socket *r = container_of(task, req_socket, changed.task);
+    req_socket *r = container_of(task, req_socket, changed);
 
-    loop_lower(&r->changed);
     pthread_mutex_lock(&r->lock);
+    r->posted = false;
     bool stands = r->standing != 0, retired = r->retired;
     pthread_mutex_unlock(&r->lock);
     if (retired)
@@ -240,7 +240,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     r->link = link;
     TAILQ_INIT(&r->idle);
     TAILQ_INIT(&r->busy);
-    r->changed.task.run = run_changed;
+    r->changed.run = run_changed;
     r->last.run = run_last;
     pthread_mutex_init(&r->lock, NULL);
     failed = dial(r);

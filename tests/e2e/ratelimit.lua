@@ -43,6 +43,7 @@ local function certainly_in(all, from, span)
   return n
 end
 
+-- promise C19
 function case.bounds_hold_while_callers_hammer_and_a_server_dies()
   local fixed, log, window, bucket = table.unpack(hammer(count(3, 30) * 1000000))
   for _, all in ipairs{fixed, log, window, bucket} do eq(#all >= LIMIT, true) end

@@ -2,6 +2,7 @@
  * does not talk to over TLS. */
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include <lockstock/lockstock.h>
 
@@ -17,17 +18,6 @@ static struct {
     char tls_url[64], grpc_url[64], grpcs_url[64], unix_url[256], strict_url[64], expired_url[64], plain_url[64];
     server_fixture *server, *strict, *expired;
 } here;
-
-/* A file of the test's directory. Valid until the 16th call after it. */
-static const char *path(const char *name)
-{
-    static char paths[16][256];
-    static size_t next;
-    char *p = paths[next++ % 16];
-
-    snprintf(p, sizeof paths[0], "%s/%s", here.dir, name);
-    return p;
-}
 
 static server_fixture *serve(char url[64], const char *certificate, const char *key, bool strict)
 {
@@ -49,11 +39,11 @@ static server_fixture *serve(char url[64], const char *certificate, const char *
                           "--listen",
                           grpcs,
                           "--tls-certificate",
-                          path(certificate),
+                          certificate,
                           "--tls-key",
-                          path(key),
+                          key,
                           strict ? "--tls-client-ca" : NULL,
-                          path("ca.pem"),
+                          "ca.pem",
                           "--tls-client-required",
                           NULL};
     const server_fixture_options options = {.args = args};
@@ -63,18 +53,19 @@ static server_fixture *serve(char url[64], const char *certificate, const char *
 static int set_up(void **state)
 {
     here.dir = tempdir_make();
+    assert_int_equal(chdir(here.dir), 0);
     authority *ours = authority_new("ours"), *others = authority_new("others");
-    authority_write(ours, path("ca.pem"));
-    authority_write(others, path("other-ca.pem"));
+    authority_write(ours, "ca.pem");
+    authority_write(others, "other-ca.pem");
     certificate_wish wish = {.common = {"server", 0}, .dns = {{"localhost", 0}, {"lockstock.test", 0}}};
-    authority_sign(ours, &wish, path("server.pem"), path("server.key"));
+    authority_sign(ours, &wish, "server.pem", "server.key");
     wish.valid_from_s = -7200;
     wish.valid_until_s = -3600;
-    authority_sign(ours, &wish, path("expired.pem"), path("expired.key"));
-    authority_sign(ours, &(certificate_wish){.common = {"client", 0}}, path("client.pem"), path("client.key"));
-    authority_sign(others, &(certificate_wish){.common = {"client", 0}}, path("stranger.pem"), path("stranger.key"));
-    authority_sign(ours, &(certificate_wish){.common = {"client", 0}, .password = "secret"}, path("locked.pem"),
-                   path("locked.key"));
+    authority_sign(ours, &wish, "expired.pem", "expired.key");
+    authority_sign(ours, &(certificate_wish){.common = {"client", 0}}, "client.pem", "client.key");
+    authority_sign(others, &(certificate_wish){.common = {"client", 0}}, "stranger.pem", "stranger.key");
+    authority_sign(ours, &(certificate_wish){.common = {"client", 0}, .password = "secret"}, "locked.pem",
+                   "locked.key");
     authority_free(ours);
     authority_free(others);
     snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/a.sock", here.dir);
@@ -128,8 +119,7 @@ TEST(each_transport_carries_calls)
     const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url, here.grpc_url,
                                 here.grpcs_url};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        lks_channel *channel =
-            open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+        lks_channel *channel = open_or_fail(urls[i], (lks_channel_options){.ca_file = "ca.pem", .timeout_ms = 60000});
         lks_next_request request = LKS_NEXT_REQUEST_INIT;
         atomic_int answered = 0;
 
@@ -148,8 +138,7 @@ TEST(each_transport_carries_calls)
 TEST(big_messages_go_both_ways_over_tls)
 {
     static uint8_t body[200000];
-    lks_channel *channel =
-        open_or_fail(here.tls_url, (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+    lks_channel *channel = open_or_fail(here.tls_url, (lks_channel_options){.ca_file = "ca.pem", .timeout_ms = 60000});
     for (size_t i = 0; i < sizeof body; i++)
         body[i] = (uint8_t)(i * 31 >> 3);
     for (int i = 0; i < 20; i++) {
@@ -211,46 +200,43 @@ TEST(a_server_must_show_a_certificate_for_its_name)
     snprintf(by_address, sizeof by_address, "tls://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
     snprintf(as_plain, sizeof as_plain, "tcp://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
     snprintf(as_tls, sizeof as_tls, "tls://127.0.0.1:%u", server_fixture_port(here.server));
-    const char *ca = path("ca.pem");
-    assert_taken(here.tls_url, (lks_channel_options){.ca_file = ca});
-    assert_taken(by_address, (lks_channel_options){.ca_file = ca, .server_name = "lockstock.test"});
-    assert_refused(by_address, (lks_channel_options){.ca_file = ca}, "IP address mismatch");
-    assert_refused(here.tls_url, (lks_channel_options){.ca_file = ca, .server_name = "other.test"}, "ostname mismatch");
-    assert_refused(here.tls_url, (lks_channel_options){.ca_file = path("other-ca.pem")}, "certificate");
+    assert_taken(here.tls_url, (lks_channel_options){.ca_file = "ca.pem"});
+    assert_taken(by_address, (lks_channel_options){.ca_file = "ca.pem", .server_name = "lockstock.test"});
+    assert_refused(by_address, (lks_channel_options){.ca_file = "ca.pem"}, "IP address mismatch");
+    assert_refused(here.tls_url, (lks_channel_options){.ca_file = "ca.pem", .server_name = "other.test"},
+                   "ostname mismatch");
+    assert_refused(here.tls_url, (lks_channel_options){.ca_file = "other-ca.pem"}, "certificate");
     assert_refused(here.tls_url, (lks_channel_options){0}, "certificate");
-    assert_refused(here.expired_url, (lks_channel_options){.ca_file = ca}, "certificate has expired");
+    assert_refused(here.expired_url, (lks_channel_options){.ca_file = "ca.pem"}, "certificate has expired");
     assert_refused(as_plain, (lks_channel_options){0}, "");
-    assert_refused(as_tls, (lks_channel_options){.ca_file = ca}, "TLS: ");
+    assert_refused(as_tls, (lks_channel_options){.ca_file = "ca.pem"}, "TLS: ");
 }
 
 /* promise C36 */
 TEST(a_server_may_ask_for_a_certificate)
 {
-    const char *ca = path("ca.pem");
-    assert_taken(
+    assert_taken(here.strict_url, (lks_channel_options){
+                                      .ca_file = "ca.pem", .certificate_file = "client.pem", .key_file = "client.key"});
+    assert_refused(here.strict_url, (lks_channel_options){.ca_file = "ca.pem"}, "certificate required");
+    assert_refused(
         here.strict_url,
-        (lks_channel_options){.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("client.key")});
-    assert_refused(here.strict_url, (lks_channel_options){.ca_file = ca}, "certificate required");
-    assert_refused(here.strict_url,
-                   (lks_channel_options){
-                       .ca_file = ca, .certificate_file = path("stranger.pem"), .key_file = path("stranger.key")},
-                   "TLS: ");
+        (lks_channel_options){.ca_file = "ca.pem", .certificate_file = "stranger.pem", .key_file = "stranger.key"},
+        "TLS: ");
 }
 
 /* promise C36: TLS: the client's own certificate; unusable files are refused by name */
 TEST(files_that_cannot_be_used_are_named)
 {
-    const char *ca = path("ca.pem");
     const struct {
         lks_channel_options options;
         const char *named;
     } bad[] = {
-        {{.ca_file = path("missing.pem")}, "missing.pem"},
-        {{.ca_file = path("client.key")}, "client.key"},
-        {{.ca_file = ca, .certificate_file = path("client.pem")}, "key_file"},
-        {{.ca_file = ca, .key_file = path("client.key")}, "certificate_file"},
-        {{.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("stranger.key")}, "stranger.key"},
-        {{.ca_file = ca, .certificate_file = path("locked.pem"), .key_file = path("locked.key")}, "locked.key"},
+        {{.ca_file = "missing.pem"}, "missing.pem"},
+        {{.ca_file = "client.key"}, "client.key"},
+        {{.ca_file = "ca.pem", .certificate_file = "client.pem"}, "key_file"},
+        {{.ca_file = "ca.pem", .key_file = "client.key"}, "certificate_file"},
+        {{.ca_file = "ca.pem", .certificate_file = "client.pem", .key_file = "stranger.key"}, "stranger.key"},
+        {{.ca_file = "ca.pem", .certificate_file = "locked.pem", .key_file = "locked.key"}, "locked.key"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lks_channel *channel = NULL;

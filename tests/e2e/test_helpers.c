@@ -1,55 +1,37 @@
 /* lks_once, lks_limiter and lks_reservation on two real servers and one Redis, with
  * processes that are killed and frozen while they use them. */
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
 
-#include "support/redis_fixture.h"
-#include "support/server_fixture.h"
+#include "support/two_servers.h"
 #include "test.h"
 
 /* LEASE_MS is what must not end however busy the machine is, KEPT_MS what must not end
  * while it is kept, SHORT_MS what a test waits for. */
 enum { LIMIT_MS = 60000, LEASE_MS = 60000, KEPT_MS = 4000, SHORT_MS = 1500, LONG_MS = 120000 };
 
-static redis_fixture *redis;
-static server_fixture *servers[2];
-static lks_channel *channels[2]; /* each to its own server first */
-static char urls[2][160], gate[256];
+static two_servers two;
+static char gate[256];
 
 static int setup(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    redis = redis_fixture_start(NULL);
-    if (!redis)
+    two = (two_servers){.redis = NULL};
+    if (!two_servers_start(&two, NULL, (server_fixture_options){.args = unsafe}))
         return -1;
-    for (int i = 0; i < 2; i++) {
-        servers[i] = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
-        if (!servers[i])
-            return -1;
-    }
-    for (int i = 0; i < 2; i++) {
-        snprintf(urls[i], sizeof urls[i], "%s,%s", server_fixture_url(servers[i]), server_fixture_url(servers[1 - i]));
-        if (lks_channel_open(urls[i], NULL, &channels[i], NULL) != LKS_OK)
-            return -1;
-    }
-    snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(redis));
+    snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(two.redis));
     return 0;
 }
 
 static int teardown(void **state)
 {
     unlink(gate);
-    for (int i = 0; i < 2; i++) {
-        lks_channel_close(channels[i]);
-        server_fixture_free(servers[i]);
-    }
-    redis_fixture_free(redis);
+    two_servers_end(&two);
     return 0;
 }
 
@@ -68,7 +50,8 @@ static process *spawn_once(int server, const char *key, uint32_t lease_ms, const
     char lease[16];
 
     snprintf(lease, sizeof lease, "%u", lease_ms);
-    const char *const argv[] = {HELPER_PATH, "once", urls[server], key, lease, name, gate, NULL};
+    const char *const argv[] = {HELPER_PATH, "once", server_fixture_url(two.servers[server]), key, lease, name,
+                                gate,        NULL};
     process *p = process_spawn(argv, NULL);
     assert_non_null(p);
     return p;
@@ -105,7 +88,7 @@ static lks_once_outcome once_here(int server, const char *key, uint32_t wait_ms,
     const lks_once_options options = {.scope = "pay", .key = key, .lease_ms = lease_ms, .wait_ms = wait_ms};
     lks_once_result *result;
     lks_error error;
-    lks_once_outcome outcome = lks_once_run(channels[server], &options, run_here, run, &result, &error);
+    lks_once_outcome outcome = lks_once_run(two.channels[server], &options, run_here, run, &result, &error);
 
     if (outcome == LKS_ONCE_FAILED)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
@@ -206,106 +189,34 @@ TEST(test_an_attempt_of_several_leases_is_kept)
 
 /* ---- limiter --------------------------------------------------------------------------- */
 
-static lks_limiter *new_limiter(int server, lks_algorithm algorithm, int64_t limit, int64_t period_ms,
-                                lks_limiter_options options)
+static lks_limiter *new_limiter(bool fail_open)
 {
     lks_limit bound = LKS_LIMIT_INIT;
     const lks_limiter_rule rule = {.limit = &bound};
+    const lks_limiter_options options = {.rules = &rule, .n_rules = 1, .fail_open = fail_open, .timeout_ms = 300};
     lks_limiter *limiter = NULL;
     lks_error error;
 
-    bound.algorithm = algorithm;
-    bound.limit = limit;
-    bound.period_ms = period_ms;
-    options.rules = &rule;
-    options.n_rules = 1;
-    if (lks_limiter_new(channels[server], &options, &limiter, &error) != LKS_OK)
+    bound.algorithm = LKS_ALGORITHM_SLIDING_LOG;
+    bound.limit = 3;
+    bound.period_ms = 3600000;
+    if (lks_limiter_new(two.channels[0], &options, &limiter, &error) != LKS_OK)
         fail_msg("%s", error.message);
     return limiter;
-}
-
-struct asker {
-    lks_limiter *limiter;
-    int asks;
-    int allowed;
-    lks_error error;
-};
-
-static void *ask(void *arg)
-{
-    struct asker *asker = arg;
-
-    for (int i = 0; i < asker->asks && asker->error.code == LKS_OK; i++)
-        asker->allowed += lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
-    return NULL;
-}
-
-static int ask_at_both(lks_limiter *const limiters[2], int asks)
-{
-    enum { ASKERS = 4 };
-    struct asker askers[ASKERS];
-    pthread_t threads[ASKERS];
-    int allowed = 0;
-
-    for (size_t i = 0; i < ASKERS; i++) {
-        askers[i] = (struct asker){.limiter = limiters[i % 2], .asks = asks};
-        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
-    }
-    for (size_t i = 0; i < ASKERS; i++) {
-        pthread_join(threads[i], NULL);
-        if (askers[i].error.code != LKS_OK)
-            fail_msg("%s", askers[i].error.message);
-        allowed += askers[i].allowed;
-    }
-    return allowed;
-}
-
-/* promise C19 */
-TEST(test_a_limit_holds_over_servers)
-{
-    lks_limiter *limiters[2];
-
-    for (int i = 0; i < 2; i++)
-        limiters[i] =
-            new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 20, 3600000, (lks_limiter_options){.timeout_ms = LIMIT_MS});
-    assert_int_equal(ask_at_both(limiters, 15), 20);
-    for (int i = 0; i < 2; i++)
-        lks_limiter_free(limiters[i]);
-}
-
-/* promise C19 */
-TEST(test_what_was_charged_is_refunded_once)
-{
-    lks_limiter *limiter = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000,
-                                       (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
-    lks_limiter_decision decision, denied;
-
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
-    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
-    assert_int_equal(denied.outcome, LKS_CHECK_OUTCOME_DENIED);
-    assert_true(denied.retry_after_ms > 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(lks_limiter_refund(limiter, "user-1", &decision, NULL), LKS_OK);
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
-    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
-    lks_limiter_free(limiter);
 }
 
 /* promise C19: a limit holds over two servers; a refund counts once; servers may go and come back */
 TEST(test_a_limiter_without_servers)
 {
-    lks_limiter *closed =
-                    new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
-                *open = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000,
-                                    (lks_limiter_options){.fail_open = true, .timeout_ms = 300});
+    lks_limiter *closed = new_limiter(false), *open = new_limiter(true);
     lks_limiter_decision decision;
 
     for (int i = 0; i < 2; i++)
-        server_fixture_kill(servers[i]);
+        server_fixture_kill(two.servers[i]);
     assert_false(lks_limiter_allow(closed, "user-1", 1, NULL, NULL));
     assert_true(lks_limiter_allow(open, "user-1", 1, &decision, NULL));
     assert_true(decision.unchecked);
-    assert_true(server_fixture_restart(servers[1]));
+    assert_true(server_fixture_restart(two.servers[0]));
     while (!lks_limiter_allow(closed, "user-1", 1, &decision, NULL))
         process_pause();
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
@@ -321,7 +232,7 @@ static void put_seats(int64_t on_hand)
 
     item.sku = "seat";
     item.on_hand = on_hand;
-    assert_int_equal(lks_stock_put_item(channels[0], &item, NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(lks_stock_put_item(two.channels[0], &item, NULL, NULL, NULL), LKS_OK);
 }
 
 static int64_t available_seats(void)
@@ -330,7 +241,7 @@ static int64_t available_seats(void)
     lks_get_item_response *response = NULL;
 
     request.sku = "seat";
-    assert_int_equal(lks_stock_get_item(channels[1], &request, NULL, &response, NULL), LKS_OK);
+    assert_int_equal(lks_stock_get_item(two.channels[1], &request, NULL, &response, NULL), LKS_OK);
     int64_t available = response->item->available;
     lks_get_item_response_free(response);
     return available;
@@ -341,7 +252,7 @@ static lks_reserve_outcome reserve(const char *order_id, uint32_t hold_ms, lks_r
     const lks_reservation_line line = {.sku = "seat", .quantity = 1};
     const lks_reservation_order order = {.order_id = order_id, .lines = &line, .n_lines = 1, .hold_ms = hold_ms};
     lks_error error;
-    lks_reserve_outcome outcome = lks_reservation_make(channels[1], &order, ret, &error);
+    lks_reserve_outcome outcome = lks_reservation_make(two.channels[1], &order, ret, &error);
 
     if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
@@ -357,7 +268,7 @@ TEST(test_what_a_killed_process_reserved_comes_back)
 
     put_seats(1);
     snprintf(hold, sizeof hold, "%d", KEPT_MS);
-    const char *const argv[] = {HELPER_PATH, "reserve", urls[0], "order-1", hold, NULL};
+    const char *const argv[] = {HELPER_PATH, "reserve", server_fixture_url(two.servers[0]), "order-1", hold, NULL};
     process *p = process_spawn(argv, NULL);
     assert_non_null(p);
     assert_line(p, "reserved");

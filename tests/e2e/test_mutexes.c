@@ -1,7 +1,6 @@
 /* Mutexes on a real lockstockd. tests/unit/test_mutex.c has read-write locks and semaphores. */
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,7 +78,6 @@ static void unlock_and_free(lks_mutex *mutex, lks_code code)
 
 struct attempt {
     lks_mutex *mutex;
-    uint32_t timeout_ms;
     lks_lock_result result;
 };
 
@@ -87,15 +85,15 @@ static void *lock_and_unlock(void *arg)
 {
     struct attempt *attempt = arg;
 
-    attempt->result = lks_mutex_lock(attempt->mutex, attempt->timeout_ms, NULL);
+    attempt->result = lks_mutex_lock(attempt->mutex, 0, NULL);
     lks_mutex_unlock(attempt->mutex, NULL);
     return NULL;
 }
 
 /* What another thread gets, which unlocks at once. */
-static lks_lock_result attempt_elsewhere(lks_mutex *mutex, uint32_t timeout_ms)
+static lks_lock_result attempt_elsewhere(lks_mutex *mutex)
 {
-    struct attempt attempt = {.mutex = mutex, .timeout_ms = timeout_ms};
+    struct attempt attempt = {.mutex = mutex};
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, lock_and_unlock, &attempt), 0);
@@ -183,30 +181,13 @@ TEST(test_many_locks_are_held_over_several_leases)
     assert_false(atomic_load(&loss.told));
     for (size_t i = 0; i < LOCKS; i++) {
         if (i % 100 == 0)
-            assert_int_equal(attempt_elsewhere(mutexes[i], 0), LKS_LOCK_BUSY);
+            assert_int_equal(attempt_elsewhere(mutexes[i]), LKS_LOCK_BUSY);
         assert_false(lks_mutex_is_lost(mutexes[i]));
         unlock_and_free(mutexes[i], LKS_OK);
     }
 }
 
 /* ---- losing ---------------------------------------------------------------------- */
-
-/* promise M11: a lock is lost a tenth before its lease ends, counted from the sending */
-TEST(test_a_frozen_server_loses_its_locks)
-{
-    struct loss loss = {0};
-    lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
-
-    process_signal(server_fixture_process(server), SIGSTOP);
-    await_loss(&loss);
-    assert_int_equal(loss.reason, LKS_LOSS_UNRENEWED);
-    assert_true(lks_mutex_is_lost(mutex));
-    process_signal(server_fixture_process(server), SIGCONT);
-    /* The Release goes out all the same, so that it is free at once. */
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_ABORTED);
-    assert_int_equal(attempt_elsewhere(mutex, LONG_MS), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
 
 TEST(test_a_server_that_comes_back)
 {

@@ -122,7 +122,7 @@ void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
     s->leaving = false;
 }
 
-void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why)
+void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why)
 {
     fuzz_expect(s->state == SLOT_AWAITING && !s->operation && (result || why));
     if (result) {

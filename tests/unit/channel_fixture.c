@@ -2,12 +2,26 @@
 #include "channel_fixture.h"
 #include "test.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 struct server *server;
 lks_channel *channel;
 
+int open_port(uint16_t *port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (const struct sockaddr *)&name, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    *port = ntohs(name.sin_port);
+    return fd;
+}
+
 int set_up(void **state)
 {
-    (void)state;
     server = server_start(0);
     channel = open_channel(server_url(server), (lks_channel_options){0});
     return 0;
@@ -15,7 +29,6 @@ int set_up(void **state)
 
 int tear_down(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     server_stop(server);
     channel = NULL;
@@ -98,7 +111,6 @@ void see(lks_call_function *function, void *arg, lks_code code, const ProtobufCM
          const lks_error *error)
 {
     struct witness *witness = arg;
-    (void)function;
 
     witness->thread = pthread_self();
     witness->error = *error;

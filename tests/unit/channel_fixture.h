@@ -26,6 +26,9 @@ struct witness {
     lks_call *call;
 };
 
+/* A socket on a free port of 127.0.0.1, which refuses connections until it listens. */
+int open_port(uint16_t *port);
+
 /* For TEST_MAIN. */
 extern struct server *server;
 extern lks_channel *channel;

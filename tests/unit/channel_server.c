@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +21,9 @@
 
 #include <lockstock/rpc/frame.h>
 
-#include "base/clock.h"
 #include "channel.pb-c.h"
 
-enum {
-    CONNECTIONS_MAX = 128,
-    FAULTS_MAX = 32,
-    LATE_MAX = 64,
-    LATE_MS = 1000,
-    HANDSHAKE = 8,
-    LENGTH = 8,
-    ID = 4,
-    HUGE_BYTES = 8 << 20
-};
+enum { CONNECTIONS_MAX = 128, FAULTS_MAX = 32, LATE_S = 1, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
 
 struct connection {
     int fd;
@@ -56,13 +45,6 @@ struct asked {
     struct call *calls;
 };
 
-/* A refusal that is not sent yet. */
-struct late {
-    uint64_t at_ns;
-    int fd;
-    uint8_t sp_id[ID];
-};
-
 struct server {
     int listener, wake;
     uint16_t port;
@@ -70,20 +52,17 @@ struct server {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stopping, mute, reading, dropping, releasing;
+    bool stopping, reading, dropping, releasing;
     server_fault faults[FAULTS_MAX];
     size_t n_faults;
     server_status status;
     server_request *seen;
     size_t n_seen, seen_max, n_frames, n_shaken;
-    void *tallies; /* tree of how often each id was seen */
 
     struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
     size_t n_connections;
     struct asked *holding;
     size_t n_holding;
-    struct late late[LATE_MAX]; /* by time */
-    size_t n_late;
 };
 
 #define METHOD(name, effect_, ...)                                                                          \
@@ -159,37 +138,13 @@ static void send_result(int fd, const uint8_t sp_id[ID], Lockstock__Rpc__V1__Res
     send_reply(fd, sp_id, &reply);
 }
 
-struct tally {
-    char id[64];
-    int32_t n;
-};
-
-static int by_id(const void *a, const void *b)
-{
-    return strcmp(((const struct tally *)a)->id, ((const struct tally *)b)->id);
-}
-
-/* How often an id was seen; `more` is added to that. */
-static int32_t count(struct server *server, const char *id, int32_t more)
-{
-    struct tally *tally = calloc(1, sizeof *tally);
-
-    snprintf(tally->id, sizeof tally->id, "%s", id);
-    struct tally *found = *(struct tally **)tsearch(tally, &server->tallies, by_id);
-    if (found != tally)
-        free(tally);
-    return found->n += more;
-}
-
 enum { ANSWER_BYTES = 128 };
 
-static void fill_answer(struct server *server, const char *id, uint8_t payload[ANSWER_BYTES],
-                        Lockstock__Rpc__V1__Result *result)
+static void fill_answer(const char *id, uint8_t payload[ANSWER_BYTES], Lockstock__Rpc__V1__Result *result)
 {
     Lockstock__Test__PingResponse response = LOCKSTOCK__TEST__PING_RESPONSE__INIT;
 
     response.id = (char *)id;
-    response.before = count(server, id, 0) - 1;
     result->applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
     result->payload =
         (ProtobufCBinaryData){.data = payload, .len = lockstock__test__ping_response__pack(&response, payload)};
@@ -214,7 +169,7 @@ static void send_answers(struct server *server, const struct asked *asked)
         if (asked->calls[i].fails)
             fill_status(server, &results[i]);
         else
-            fill_answer(server, asked->calls[i].id, payloads[i], &results[i]);
+            fill_answer(asked->calls[i].id, payloads[i], &results[i]);
     }
     reply.n_results = asked->n;
     reply.results = list;
@@ -251,7 +206,6 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
         server->seen = realloc(server->seen, server->seen_max * sizeof *server->seen);
     }
     server->seen[server->n_seen++] = *ret;
-    count(server, ret->id, 1);
     pthread_cond_broadcast(&server->changed);
 }
 
@@ -276,18 +230,6 @@ static void send_status(const struct server *server, int fd, const uint8_t sp_id
 
     fill_status(server, &result);
     send_result(fd, sp_id, &result);
-}
-
-/* Sends what is due; returns how long to poll for the next. */
-static int send_late(struct server *server)
-{
-    uint64_t now_ns = clock_now_ns();
-
-    while (server->n_late != 0 && server->late[0].at_ns <= now_ns) {
-        send_status(server, server->late[0].fd, server->late[0].sp_id);
-        memmove(&server->late[0], &server->late[1], --server->n_late * sizeof server->late[0]);
-    }
-    return server->n_late == 0 ? -1 : (int)((server->late[0].at_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
 }
 
 /* Notes the calls of a message. What the message as a whole gets. */
@@ -344,14 +286,13 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
         put_length(prefix, UINT64_C(0xFFFFFFFFFFFFFFE0));
         write_all(fd, prefix, sizeof prefix);
         break;
+    case SERVER_FAILS_LATE:
+        sleep(LATE_S);
+        send_status(server, fd, data);
+        break;
     case SERVER_FAILS:
     case SERVER_REFUSES_FRAME:
         send_status(server, fd, data);
-        break;
-    case SERVER_FAILS_LATE:
-        must(server->n_late < LATE_MAX);
-        server->late[server->n_late] = (struct late){.at_ns = clock_in_ms(LATE_MS), .fd = fd};
-        memcpy(server->late[server->n_late++].sp_id, data, ID);
         break;
     }
     return true;
@@ -390,11 +331,6 @@ static void forget_held(struct server *server, int fd)
         else
             free(server->holding[i].calls);
     server->n_holding = kept;
-    kept = 0;
-    for (size_t i = 0; i < server->n_late; i++)
-        if (server->late[i].fd != fd)
-            server->late[kept++] = server->late[i];
-    server->n_late = kept;
 }
 
 static void close_connection(struct server *server, size_t i)
@@ -417,8 +353,7 @@ static void accept_connection(struct server *server)
         close(fd);
         return;
     }
-    if (!server->mute)
-        write_all(fd, hello, sizeof hello);
+    write_all(fd, hello, sizeof hello);
     server->connections[server->n_connections++] = (struct connection){.fd = fd};
 }
 
@@ -484,11 +419,9 @@ static void *serve(void *arg)
         fds[1] = (struct pollfd){.fd = server->listener, .events = POLLIN};
         size_t n = server->n_connections;
         for (size_t i = 0; i < n; i++)
-            fds[2 + i] = (struct pollfd){.fd = server->connections[i].fd,
-                                         .events = server->reading && !server->mute ? POLLIN : 0};
-        int timeout_ms = send_late(server);
+            fds[2 + i] = (struct pollfd){.fd = server->connections[i].fd, .events = server->reading ? POLLIN : 0};
         pthread_mutex_unlock(&server->lock);
-        poll(fds, (nfds_t)(n + 2), timeout_ms);
+        poll(fds, (nfds_t)(n + 2), -1);
         pthread_mutex_lock(&server->lock);
         for (size_t i = n; i-- != 0;) /* backwards: closing one moves the last in */
             if (fds[2 + i].revents != 0 && !read_connection(server, &server->connections[i]))
@@ -556,7 +489,6 @@ void server_stop(struct server *server)
     close(server->listener);
     close(server->wake);
     free(server->seen);
-    tdestroy(server->tallies, free);
     free(server->holding);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->changed);
@@ -596,11 +528,6 @@ static void set(struct server *server, bool *flag, bool value)
     pthread_mutex_unlock(&server->lock);
 }
 
-void server_go_mute(struct server *server)
-{
-    set(server, &server->mute, true);
-}
-
 void server_read_on(struct server *server, bool on)
 {
     set(server, &server->reading, on);
@@ -621,7 +548,8 @@ void server_drop_connections(struct server *server)
     set(server, &server->dropping, true);
 }
 
-static bool await(struct server *server, bool (*reached)(const struct server *, size_t), size_t n)
+/* Until the value is in a range. */
+static bool await(struct server *server, const size_t *value, size_t least, size_t most)
 {
     struct timespec until;
     int failed = 0;
@@ -629,65 +557,54 @@ static bool await(struct server *server, bool (*reached)(const struct server *, 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 30;
     pthread_mutex_lock(&server->lock);
-    while (!reached(server, n) && failed == 0)
+    while ((*value < least || *value > most) && failed == 0)
         failed = pthread_cond_timedwait(&server->changed, &server->lock, &until);
-    bool done = reached(server, n);
     pthread_mutex_unlock(&server->lock);
-    return done;
-}
-
-static bool has_seen(const struct server *server, size_t n)
-{
-    return server->n_seen >= n;
-}
-
-static bool has_shaken(const struct server *server, size_t n)
-{
-    return server->n_shaken >= n;
-}
-
-static bool has_only(const struct server *server, size_t n)
-{
-    return server->n_connections <= n;
+    return failed == 0;
 }
 
 bool server_await(struct server *server, size_t n)
 {
-    return await(server, has_seen, n);
+    return await(server, &server->n_seen, n, SIZE_MAX);
 }
 
 bool server_await_accepted(struct server *server, size_t n)
 {
-    return await(server, has_shaken, n);
+    return await(server, &server->n_shaken, n, SIZE_MAX);
 }
 
 bool server_settle(struct server *server)
 {
-    return await(server, has_only, 0);
+    return await(server, &server->n_connections, 0, 0);
 }
 
 int32_t server_count(struct server *server, const char *id)
 {
+    int32_t n = 0;
+
     pthread_mutex_lock(&server->lock);
-    int32_t n = count(server, id, 0);
+    for (size_t i = 0; i < server->n_seen; i++)
+        n += strcmp(server->seen[i].id, id) == 0;
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
+static size_t value_of(struct server *server, const size_t *value)
+{
+    pthread_mutex_lock(&server->lock);
+    size_t n = *value;
     pthread_mutex_unlock(&server->lock);
     return n;
 }
 
 size_t server_frames(struct server *server)
 {
-    pthread_mutex_lock(&server->lock);
-    size_t n = server->n_frames;
-    pthread_mutex_unlock(&server->lock);
-    return n;
+    return value_of(server, &server->n_frames);
 }
 
 size_t server_seen(struct server *server)
 {
-    pthread_mutex_lock(&server->lock);
-    size_t n = server->n_seen;
-    pthread_mutex_unlock(&server->lock);
-    return n;
+    return value_of(server, &server->n_seen);
 }
 
 server_request server_request_at(struct server *server, size_t i)

@@ -20,7 +20,7 @@ typedef enum server_fault_kind {
     SERVER_SENDS_HUGE,      /* a message of 8 MiB */
     SERVER_CLAIMS_HUGE,     /* a length of 0xFFFFFFFFFFFFFFE0 */
     SERVER_FAILS,           /* with the status of server_status */
-    SERVER_FAILS_LATE,      /* the same, a second later: as a server that waits for its store */
+    SERVER_FAILS_LATE,      /* its whole message, a second later: as a server that waits for its store */
     SERVER_REFUSES_FRAME,   /* with that status as the one result, however many calls it has */
 } server_fault_kind;
 
@@ -66,9 +66,6 @@ const char *server_url(struct server *server);
 
 void server_add_fault(struct server *server, server_fault fault);
 void server_set_status(struct server *server, server_status status);
-
-/* It accepts connections, but sends nothing on them. */
-void server_go_mute(struct server *server);
 
 /* Whether it reads what is sent to it. */
 void server_read_on(struct server *server, bool on);

@@ -42,7 +42,7 @@ struct h2_server {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     h2_request requests[REQUESTS_MAX];
-    size_t n, whole;
+    size_t n, whole, n_resets;
 };
 
 /* ---- answers --------------------------------------------------------------------------- */
@@ -69,7 +69,6 @@ static ssize_t on_output(nghttp2_session *session, int32_t id, uint8_t *data, si
 {
     output *o = source->ptr;
     size_t n = o->len - o->done < len ? o->len - o->done : len;
-    (void)user;
 
     memcpy(data, o->data + o->done, n);
     o->done += n;
@@ -143,8 +142,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     h2_request *r = request_of(session, frame->hd.stream_id);
     size_t used = strlen(r->headers);
-    (void)flags;
-    (void)user;
 
     snprintf(r->headers + used, sizeof r->headers - used, "%.*s: %.*s\n", (int)name_len, (const char *)name, (int)len,
              (const char *)value);
@@ -154,8 +151,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
 {
     h2_request *r = request_of(session, id);
-    (void)flags;
-    (void)user;
 
     r->body = realloc(r->body, r->len + len);
     if (!r->body)
@@ -173,7 +168,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     size_t step = 0;
 
     if (r && frame->hd.type == NGHTTP2_RST_STREAM) {
-        r->was_reset = true;
+        s->n_resets++;
         r->error = frame->rst_stream.error_code;
     }
     bool is_ping = frame->hd.type == NGHTTP2_PING, is_back = is_ping && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0;
@@ -313,41 +308,26 @@ h2_request *h2_server_request(h2_server *s, size_t i)
     return i < s->n ? &s->requests[i] : NULL;
 }
 
-/* False: in vain. */
-static bool await_change(h2_server *s, const struct timespec *until)
-{
-    return pthread_cond_timedwait(&s->changed, &s->lock, until) == 0;
-}
-
-static struct timespec in_a_while(void)
+static bool await(h2_server *s, const size_t *count, size_t n)
 {
     struct timespec until;
+    int failed = 0;
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_S;
-    return until;
+    pthread_mutex_lock(&s->lock);
+    while (*count < n && failed == 0)
+        failed = pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    pthread_mutex_unlock(&s->lock);
+    return failed == 0;
 }
 
 bool h2_server_await(h2_server *s, size_t n)
 {
-    const struct timespec until = in_a_while();
-
-    pthread_mutex_lock(&s->lock);
-    while (s->whole < n && await_change(s, &until))
-        ;
-    bool came = s->whole >= n;
-    pthread_mutex_unlock(&s->lock);
-    return came;
+    return await(s, &s->whole, n);
 }
 
-bool h2_server_await_reset(h2_server *s, size_t i)
+bool h2_server_await_resets(h2_server *s, size_t n)
 {
-    const struct timespec until = in_a_while();
-
-    pthread_mutex_lock(&s->lock);
-    while (!s->requests[i].was_reset && await_change(s, &until))
-        ;
-    bool came = s->requests[i].was_reset;
-    pthread_mutex_unlock(&s->lock);
-    return came;
+    return await(s, &s->n_resets, n);
 }

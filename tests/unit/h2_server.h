@@ -19,8 +19,7 @@ typedef struct h2_request {
     char headers[4096]; /* "name: value\n" */
     uint8_t *body;      /* with its prefix */
     size_t len;
-    bool was_reset; /* by the client, with */
-    uint32_t error;
+    uint32_t error; /* with which the client reset it */
 } h2_request;
 
 typedef void h2_step(h2_server *s, h2_request *request);
@@ -46,8 +45,8 @@ void h2_answer_pong(h2_request *r);
 /* The i-th request; NULL: not yet. */
 h2_request *h2_server_request(h2_server *s, size_t i);
 
-/* From the test's thread: wait until so many requests came, or the i-th was reset; false after half a minute. */
+/* From the test's thread: wait until so many requests came, or were reset; false after half a minute. */
 bool h2_server_await(h2_server *s, size_t n);
-bool h2_server_await_reset(h2_server *s, size_t i);
+bool h2_server_await_resets(h2_server *s, size_t n);
 
 #endif

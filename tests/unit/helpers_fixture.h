@@ -1,5 +1,4 @@
-/* What tests of lks_once, lks_limiter and lks_reservation share: services that answer
- * as told, and a channel to them. Main thread only. */
+/* What tests of the client's helpers share: services that answer as told, and a channel to them. Main thread only. */
 #ifndef LOCKSTOCK_TESTS_HELPERS_FIXTURE_H
 #define LOCKSTOCK_TESTS_HELPERS_FIXTURE_H
 

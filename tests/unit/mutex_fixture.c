@@ -2,72 +2,23 @@
 #include "mutex_fixture.h"
 #include "test.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "support/process.h"
-
-fake_service *fake;
-lks_channel *channel;
-
-int setup(void **state)
-{
-    fake = fake_start();
-    return fake && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
-}
-
-int teardown(void **state)
-{
-    lks_channel_close(channel);
-    fake_stop(fake);
-    return 0;
-}
 
 void see_loss(void *arg, const lks_lock_loss *loss)
 {
     struct witness *witness = arg;
 
-    if (witness->unlocks)
-        witness->unlocked = lks_mutex_unlock(witness->unlocks, NULL);
-    if (witness->other)
-        witness->unlocked_other = lks_mutex_unlock(witness->other, NULL);
-    if (witness->locks)
-        witness->locked = lks_mutex_lock(witness->locks, 0, NULL);
-    if (witness->frees)
-        witness->freed = lks_mutex_free(witness->frees);
-    pthread_mutex_lock(&witness->lock);
-    witness->times++;
     snprintf(witness->name, sizeof witness->name, "%s", loss->name);
     witness->fence = loss->fence;
     witness->reason = loss->reason;
-    pthread_cond_broadcast(&witness->told);
-    pthread_mutex_unlock(&witness->lock);
+    atomic_fetch_add(&witness->times, 1);
 }
 
-size_t times_told(struct witness *witness)
+void await_loss(const struct witness *witness)
 {
-    pthread_mutex_lock(&witness->lock);
-    size_t times = witness->times;
-    pthread_mutex_unlock(&witness->lock);
-    return times;
-}
-
-void await_loss_for(struct witness *witness, int seconds)
-{
-    struct timespec until;
-    int failed = 0;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds;
-    pthread_mutex_lock(&witness->lock);
-    while (witness->times == 0 && failed == 0)
-        failed = pthread_cond_timedwait(&witness->told, &witness->lock, &until);
-    pthread_mutex_unlock(&witness->lock);
-    assert_int_equal(failed, 0);
-}
-
-void await_loss(struct witness *witness)
-{
-    await_loss_for(witness, 60);
+    while (atomic_load(&witness->times) == 0)
+        process_pause();
 }
 
 lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct witness *witness)
@@ -81,13 +32,19 @@ lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct witness *witnes
     return mutex;
 }
 
-lks_mutex *new_locked(const char *name, uint32_t lease_ms, struct witness *witness)
+void lock(lks_mutex *mutex)
 {
-    lks_mutex *mutex = new_mutex(name, lease_ms, witness);
     lks_error error;
 
     if (lks_mutex_lock(mutex, 0, &error) != LKS_LOCK_ACQUIRED)
-        fail_msg("lock %s: %s", name, error.message);
+        fail_msg("lock: %s", error.message);
+}
+
+lks_mutex *new_locked(const char *name, uint32_t lease_ms, struct witness *witness)
+{
+    lks_mutex *mutex = new_mutex(name, lease_ms, witness);
+
+    lock(mutex);
     return mutex;
 }
 
@@ -97,11 +54,12 @@ void unlock_and_free(lks_mutex *mutex, lks_code code)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-void unlock_held_or_lost(lks_mutex *mutex)
+void free_held_or_lost(lks_mutex *mutex)
 {
     lks_code code = lks_mutex_unlock(mutex, NULL);
 
     assert_true(code == LKS_OK || code == LKS_ABORTED);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
 lks_mutex **new_locked_mutexes(size_t n, uint32_t lease_ms, struct witness *witness)
@@ -124,16 +82,8 @@ void free_mutexes(lks_mutex **mutexes, size_t n)
     free(mutexes);
 }
 
-uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void let_pass(uint64_t from_ns, uint64_t ms)
 {
-    while (now_ns() < from_ns + ms * 1000000)
+    while (clock_now_ns() < from_ns + ms * CLOCK_NS_PER_MS)
         process_pause();
 }

@@ -31,13 +31,11 @@ static lks_channel *channel; /* to nobody */
 static int set_up(void **state)
 {
     lks_error error;
-    (void)state;
     return lks_channel_open("tcp://127.0.0.1:1", NULL, &channel, &error) == LKS_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     return lks_channel_close(channel) == LKS_OK ? 0 : -1;
 }
 

@@ -223,15 +223,7 @@ TEST_WITH(an_address_is_a_host_and_a_port, NULL, NULL)
 TEST_WITH(hosts_have_ports, NULL, NULL)
 {
     static const char *const good[] = {"127.0.0.1:0", "*:0", "localhost:0"};
-    static const char *const bad[] = {"",
-                                      "127.0.0.1",
-                                      "127.0.0.1:",
-                                      "127.0.0.1:65536",
-                                      "127.0.0.1:7x",
-                                      "127.0.0.1:-1",
-                                      "127.0.0.1:+1",
-                                      "127.0.0.1: 1",
-                                      "no such host:1"};
+    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:7x", "no such host:1"};
     lks_error error = {0};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(address_check_tcp(good[i], true, &error), LKS_OK);

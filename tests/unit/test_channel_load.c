@@ -1,48 +1,12 @@
-/* Many threads, many calls, many channels: every call ends once and nothing is left over. */
-#include <dirent.h>
+/* Many calls, many channels: every call ends once and nothing is left over. fault/test_client_links.c has many threads. */
 #include <malloc.h>
+#include <unistd.h>
 
+#include "support/process.h"
 #include "unit/channel_fixture.h"
 #include "test.h"
 
-enum { THREADS = 64, CALLS_A_THREAD = 100, ASYNC_CALLS = 10000 };
-
-struct caller {
-    pthread_t thread;
-    size_t number, right;
-};
-
-static void *call_and_call(void *arg)
-{
-    struct caller *caller = arg;
-
-    for (size_t i = 0; i < CALLS_A_THREAD; i++) {
-        ping_response *response = NULL;
-        char id[32];
-
-        snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
-        if (run(&server_write, id, NULL, &response, NULL) == LKS_OK)
-            caller->right += strcmp(response->id, id) == 0 && response->before == 0;
-        if (response)
-            lks_message_free(&response->base);
-    }
-    return NULL;
-}
-
-TEST(many_threads_share_a_channel)
-{
-    static struct caller callers[THREADS];
-
-    for (size_t i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.number = i};
-        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_and_call, &callers[i]), 0);
-    }
-    for (size_t i = 0; i < THREADS; i++) {
-        pthread_join(callers[i].thread, NULL);
-        assert_int_equal(callers[i].right, CALLS_A_THREAD);
-    }
-    assert_int_equal(server_seen(server), THREADS * CALLS_A_THREAD);
-}
+enum { ASYNC_CALLS = 10000 };
 
 /* Most of them wait in the channel over libnng, where waiting calls share the room of the others. */
 /* promise CH2 */
@@ -85,18 +49,6 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     free(calls);
 }
 
-static size_t entries_of(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
-
 TEST(nothing_is_left_of_a_closed_channel)
 {
     enum { WARM_UP = 20, ROUNDS = 200, BYTES_A_ROUND = 1024 }; /* the server keeps a record of each call */
@@ -104,15 +56,15 @@ TEST(nothing_is_left_of_a_closed_channel)
 
     for (int i = 0; i < WARM_UP + ROUNDS; i++) {
         if (i == WARM_UP) { /* libnng has its threads and tables by now */
-            descriptors = entries_of("/proc/self/fd");
-            threads = entries_of("/proc/self/task");
+            descriptors = process_fd_count(getpid());
+            threads = process_thread_count(getpid());
             bytes = mallinfo2().uordblks;
         }
         reopen((lks_channel_options){0});
         run_ok(&server_write, "a");
     }
-    assert_in_range(entries_of("/proc/self/fd"), 1, descriptors + 1); /* the server may close its last one late */
-    assert_in_range(entries_of("/proc/self/task"), 1, threads + 1);   /* the one that closes sockets may still end */
+    assert_in_range(process_fd_count(getpid()), 1, descriptors + 1); /* the server may close its last one late */
+    assert_in_range(process_thread_count(getpid()), 1, threads + 1); /* the one that closes sockets may still end */
     assert_in_range(mallinfo2().uordblks, 0, bytes + ROUNDS * BYTES_A_ROUND);
 }
 

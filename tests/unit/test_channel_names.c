@@ -35,22 +35,15 @@ static void speak_again(void)
         close(silent[i]);
 }
 
-static lks_channel *open_name(uint16_t port, lks_channel_options options)
-{
-    char url[64];
-
-    snprintf(url, sizeof url, "%s://%s:%u", server_scheme(), FAKE_NAME, port);
-    return open_channel(url, options);
-}
-
 static void connects_to(const char *host, const char *addresses)
 {
     struct server *there = server_start_at(host, 0);
+    char url[64];
 
-    assert_non_null(there);
     fall_silent("127.0.0.9", server_port(there));
     fake_name_is(addresses);
-    lks_channel *on = open_name(server_port(there), (lks_channel_options){0});
+    snprintf(url, sizeof url, "%s://%s:%u", server_scheme(), FAKE_NAME, server_port(there));
+    lks_channel *on = open_channel(url, (lks_channel_options){0});
     lks_call_options options = {.timeout_ms = HALF_AN_ATTEMPT_MS};
     assert_int_equal(run_on(on, &server_read, "a", &options, NULL, NULL), LKS_OK);
     lks_channel_close(on);
@@ -75,13 +68,7 @@ TEST(the_other_family_is_tried_second)
 /* An address that refuses is followed by the next at once, and the last answer counts. */
 TEST(addresses_that_refuse_are_passed_by)
 {
-    struct server *there = server_start_at("127.0.0.1", 0);
-
-    fake_name_is("127.0.0.8 ::1 127.0.0.7 127.0.0.1");
-    lks_channel *on = open_name(server_port(there), (lks_channel_options){0});
-    assert_int_equal(run_on(on, &server_read, "a", NULL, NULL, NULL), LKS_OK);
-    lks_channel_close(on);
-    server_stop(there);
+    connects_to("127.0.0.1", "127.0.0.8 ::1 127.0.0.7 127.0.0.1");
 }
 
 /* promise CH43: a URL that stands there twice has a connection to each of two addresses of its name */

@@ -1,7 +1,5 @@
 /* What is particular to the client's own SP engine: late answers, names that resolve to several addresses or none,
  * servers that speak something else. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,19 +27,6 @@ TEST(a_late_answer_reaches_no_call)
 
 /* ---- servers that are not there ------------------------------------------------------ */
 
-static int listen_on_any(uint16_t *port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    *port = ntohs(address.sin_port);
-    return fd;
-}
-
 static void open_to(const char *urls)
 {
     close_channel();
@@ -65,7 +50,7 @@ TEST(a_server_that_cannot_be_reached_is_named_with_the_reason)
     char url[64], long_name[300] = "tcp://";
     uint16_t port;
 
-    close(listen_on_any(&port));
+    close(open_port(&port));
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     assert_unreachable(url, "cannot connect: Connection refused");
     assert_unreachable("unix:///nonexistent/lockstock.sock", "cannot connect: No such file or directory");
@@ -90,10 +75,11 @@ static void *answer_in_http(void *arg)
 TEST(a_server_of_another_protocol_is_refused)
 {
     uint16_t port;
-    int listener = listen_on_any(&port);
+    int listener = open_port(&port);
     pthread_t thread;
     char url[64];
 
+    assert_int_equal(listen(listener, 16), 0);
     assert_int_equal(pthread_create(&thread, NULL, answer_in_http, &listener), 0);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     assert_unreachable(url, "does not speak SP");
@@ -134,7 +120,7 @@ TEST(many_servers_may_be_named)
     uint16_t port;
     size_t at = 0;
 
-    close(listen_on_any(&port));
+    close(open_port(&port));
     for (int i = 0; i < 63; i++)
         at += (size_t)snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u,", port);
     snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u", server_port(server));

@@ -1,11 +1,8 @@
-/* A channel whose tokens a callback gives, to a scripted gRPC server. */
+/* A channel whose tokens a callback gives. */
 #include "channel_fixture.h"
-#include "h2_server.h"
 #include "test.h"
 
 enum { BRIEF_MS = 100 };
-
-static h2_server *peer;
 
 /* What the callback does, and what it did. */
 static struct {
@@ -54,36 +51,19 @@ static void await_source(int runs)
     pthread_mutex_unlock(&source.lock);
 }
 
-static void pong(h2_server *s, h2_request *r)
+static void open_with_source(void)
 {
-    (void)s;
-    h2_answer_pong(r);
-}
-
-static void refuse(h2_server *s, h2_request *r)
-{
-    (void)s;
-    nghttp2_submit_rst_stream(r->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_REFUSED_STREAM);
-}
-
-static void serve(h2_step *const *steps)
-{
-    peer = h2_server_start((h2_script){.steps = steps});
-    channel =
-        open_channel(h2_server_url(peer), (lks_channel_options){.get_token = get_token, .get_token_arg = &source});
+    channel = open_channel(server_url(server), (lks_channel_options){.get_token = get_token, .get_token_arg = &source});
 }
 
 static void expect_token(size_t request, const char *token)
 {
-    char line[128];
-
-    snprintf(line, sizeof line, "authorization: %s\n", token);
-    assert_non_null(strstr(h2_server_request(peer, request)->headers, line));
+    assert_string_equal(server_request_at(server, request).authorization, token);
 }
 
-static int fill(void **state)
+static int start_server(void **state)
 {
-    (void)state;
+    server = server_start(0);
     source.closed = false;
     source.runs = 0;
     source.lasts_ms = LONG_MS;
@@ -94,19 +74,14 @@ static int fill(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     open_source();
-    lks_channel_close(channel);
-    channel = NULL;
-    h2_server_stop(peer);
-    peer = NULL;
-    return 0;
+    return tear_down(state);
 }
 
 /* promise GC19: a call has the token that get_token gave, which is asked again when the token has ended */
 TEST(a_token_that_lasts_is_fetched_once)
 {
-    serve((h2_step *const[]){pong, NULL});
+    open_with_source();
     run_ok(&server_plain, "a");
     run_ok(&server_plain, "b");
     expect_token(0, "Bearer token-1");
@@ -119,8 +94,9 @@ TEST(a_token_that_lasts_is_fetched_once)
 TEST(a_token_that_has_ended_is_fetched_again)
 {
     source.lasts_ms = 0;
-    serve((h2_step *const[]){pong, refuse, pong, NULL});
+    open_with_source();
     run_ok(&server_plain, "a");
+    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 1);
     run_ok(&server_plain, "b");
     expect_token(0, "Bearer token-1");
     expect_token(1, "Bearer token-2");
@@ -133,13 +109,12 @@ TEST(a_call_waits_for_its_token_and_others_go_on)
     const lks_metadata own = {"authorization", "Basic x", 7};
     const lks_call_options with_own = {.metadata = &own, .n_metadata = 1};
     struct witness waits;
-    lks_error error;
 
     source.closed = true;
-    serve((h2_step *const[]){pong, NULL});
+    open_with_source();
     start(&server_plain, "waits", NULL, &waits);
     await_source(1);
-    assert_int_equal(run(&server_plain, "own", &with_own, NULL, &error), LKS_OK);
+    run_to(&server_plain, "own", &with_own, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     expect_token(0, "Basic x");
     assert_false(lks_call_is_done(waits.call));
     open_source();
@@ -154,7 +129,7 @@ TEST(a_call_without_a_token_ends_at_its_deadline)
     lks_error error;
 
     source.closed = true;
-    serve((h2_step *const[]){pong, NULL});
+    open_with_source();
     run(&server_plain, "a", &brief, NULL, &error);
     assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_string_equal(error.message, "options.get_token: no token within the deadline");
@@ -166,7 +141,7 @@ TEST(a_call_that_waits_for_a_token_is_cancelled)
     struct witness waits;
 
     source.closed = true;
-    serve((h2_step *const[]){pong, NULL});
+    open_with_source();
     start(&server_plain, "a", NULL, &waits);
     await_source(1);
     lks_call_cancel(waits.call);
@@ -178,7 +153,7 @@ TEST(a_source_that_fails_is_told_and_asked_again)
 {
     lks_error error;
 
-    serve((h2_step *const[]){pong, NULL});
+    open_with_source();
     source.code = LKS_UNAVAILABLE;
     run(&server_plain, "a", NULL, NULL, &error);
     assert_error(&error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO);
@@ -192,14 +167,4 @@ TEST(a_source_that_fails_is_told_and_asked_again)
     expect_token(0, "Bearer token-3");
 }
 
-TEST_WITH(two_sources_are_refused, NULL, NULL)
-{
-    const lks_channel_options both = {.token = "x", .get_token = get_token};
-    lks_channel *none;
-    lks_error error;
-
-    assert_int_equal(lks_channel_open("tcp://127.0.0.1:1", &both, &none, &error), LKS_INVALID_ARGUMENT);
-    assert_string_equal(error.message, "options.get_token: must be NULL if options.token is set");
-}
-
-TEST_MAIN(.setup = fill, .teardown = stop)
+TEST_MAIN(.setup = start_server, .teardown = stop)

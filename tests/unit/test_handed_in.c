@@ -118,14 +118,12 @@ static void take_back(void)
 /* No object of a host gets the descriptors 3, 4 and 5. */
 static int keep_places(void **state)
 {
-    (void)state;
     fill_places();
     return 0;
 }
 
 static int set_up(void **state)
 {
-    (void)state;
     lks_error error;
     assert_int_equal(lks_host_open(NULL, &here.host, &error), LKS_OK);
     assert_int_equal(lks_host_add(here.host, &shop_service, &error), LKS_OK);
@@ -134,7 +132,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     lks_host_close(here.host, 0);
     return 0;
 }

@@ -57,7 +57,6 @@ static void defer(lks_rpc_context *context, doing *what)
 
 static void on_stop(lks_rpc_follower *follower)
 {
-    (void)follower;
     pthread_mutex_lock(&here.lock);
     here.stopped = true;
     pthread_cond_broadcast(&here.changed);
@@ -333,7 +332,4 @@ TEST(interceptors_that_make_no_sense_are_refused)
     }
 }
 
-int main(void)
-{
-    return TEST_RUN(.setup = set_up, .teardown = tear_down);
-}
+TEST_MAIN(.setup = set_up, .teardown = tear_down)

@@ -107,20 +107,6 @@ TEST(a_lease_lives_until_its_renewal_is_answered)
     assert_int_equal(lease.state, LEASE_ENDED);
 }
 
-TEST(each_renewal_is_followed_by_the_next)
-{
-    begin(LEASE_ALWAYS, 60000);
-    for (int i = 1; i <= 3; i++) {
-        await(&renewed, i);
-        answer(60000, NULL);
-    }
-    assert_false(lease_is_lost(&lease));
-    await(&renewed, 4);
-    end(false);
-    answer(60000, NULL);
-    assert_int_equal(freed, 1);
-}
-
 /* Without a call of its own the keeper tries again: the error says nothing about the lease. */
 /* promise C6: a lease is extended while it is needed, again after a failure, and not after its end */
 TEST(a_renewal_that_fails_is_repeated)
@@ -137,18 +123,6 @@ TEST(a_renewal_that_fails_is_repeated)
     end(false);
     answer(0, NULL);
     assert_int_equal(count(&reported), 0);
-}
-
-/* What was left of a lease that was begun before is shorter than a whole lease. */
-TEST(what_is_left_counts_for_the_next_renewal)
-{
-    lease = (struct lease){.kind = &kind, .lease_ms = 60000, .keep_ms = LEASE_ALWAYS};
-    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
-    lease_begin(&lease, clock_now_ns() - 10000 * CLOCK_NS_PER_MS, 30000); /* a third of what is left is over */
-    await(&renewed, 1);
-    answer(30000, NULL);
-    assert_true(lease.renewal.at_ns <= clock_now_ns() + 10000 * CLOCK_NS_PER_MS);
-    end(false);
 }
 
 /* Another lease's `lost` keeps the keeper's thread busy, so that nobody notices the loss before the answer comes. */
@@ -168,7 +142,6 @@ static void wait_at_gate(struct lease *of, lks_loss_reason why)
 
 static void free_nothing(struct lease *of)
 {
-    (void)of;
 }
 
 /* promise C7 */
@@ -208,31 +181,6 @@ TEST(a_lease_that_is_not_kept_costs_no_timer)
     end(true);
 }
 
-TEST(a_lease_that_was_not_granted_ends)
-{
-    lease = (struct lease){.kind = &kind, .lease_ms = 30, .keep_ms = LEASE_ALWAYS};
-    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
-    end(true);
-    assert_int_equal(freed, 1);
-    assert_int_equal(count(&renewed) + count(&reported), 0);
-}
-
-/* promise C7 */
-/* An answer after the loss does not undo it. */
-TEST(a_lost_lease_stays_lost)
-{
-    begin(LEASE_ALWAYS, 200);
-    await(&renewed, 1);
-    await(&reported, 1);
-    assert_int_equal(reason, LKS_LOSS_UNRENEWED);
-    answer(60000, NULL);
-    assert_true(lease_is_lost(&lease));
-    assert_int_equal(lease.renewal.place, 0);
-    end(true);
-    assert_int_equal(count(&reported), 1);
-    assert_int_equal(freed, 1);
-}
-
 /* promise C7 */
 /* promise M13: a lost lock stays lost, is reported once, and is not renewed */
 TEST(a_lease_that_is_lost_at_once_is_not_renewed)
@@ -240,18 +188,6 @@ TEST(a_lease_that_is_lost_at_once_is_not_renewed)
     begin(LEASE_ALWAYS, 1);
     await(&reported, 1);
     assert_int_equal(count(&renewed), 0);
-    end(true);
-}
-
-/* promise C25 */
-TEST(a_lease_that_a_server_refuses_is_lost_at_once)
-{
-    begin(LEASE_ALWAYS, 60000);
-    await(&renewed, 1);
-    answer(0, NULL);
-    assert_true(lease_is_lost(&lease));
-    await(&reported, 1);
-    assert_int_equal(reason, LKS_LOSS_TAKEN);
     end(true);
 }
 

@@ -95,34 +95,6 @@ TEST(test_rules_are_copied)
     lks_limiter_free(limiter);
 }
 
-/* promise C14 */
-TEST(test_bad_options_are_named)
-{
-    lks_limit limit = LKS_LIMIT_INIT;
-    const lks_limiter_rule rules[9] = {{.policy = "a"}, {.policy = "b"}}, none = {.key = "a"},
-                           both = {.policy = "a", .limit = &limit};
-    const struct {
-        lks_limiter_options options;
-        const char *named;
-    } bad[] = {
-        {{.n_rules = 0}, "rules"},
-        {{.group = "g", .rules = rules, .n_rules = 9}, "rules"},
-        {{.rules = rules, .n_rules = 2}, "group"},
-        {{.group = "", .rules = rules, .n_rules = 2}, "group"},
-        {{.rules = &none, .n_rules = 1}, "rules[0]"},
-        {{.rules = &both, .n_rules = 1}, "rules[0]"},
-    };
-    lks_limiter *limiter = NULL;
-    lks_error error;
-
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(lks_limiter_new(channel, &bad[i].options, &limiter, &error), LKS_INVALID_ARGUMENT);
-        assert_non_null(strstr(error.message, bad[i].named));
-        assert_null(limiter);
-    }
-    lks_limiter_free(NULL);
-}
-
 /* ---- what is decided ---------------------------------------------------------------- */
 
 /* promise C15: the decisive rule is reported: the one that denies for longest, or for ever, or that passes most
@@ -244,24 +216,6 @@ TEST(test_a_full_channel_is_no_server)
         process_pause();
     lks_limiter_free(limiter);
     assert_int_equal(lks_channel_close(full), LKS_OK);
-}
-
-/* promise C16 */
-TEST(test_no_server_can_be_reached)
-{
-    lks_limiter *limiter = NULL;
-    lks_channel *nowhere = NULL;
-    lks_limiter_decision decision;
-    lks_error error;
-
-    assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", NULL, &nowhere, NULL), LKS_OK);
-    const lks_limiter_options options = {.rules = &login, .n_rules = 1, .timeout_ms = 100, .fail_open = true};
-    assert_int_equal(lks_limiter_new(nowhere, &options, &limiter, NULL), LKS_OK);
-    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
-    assert_true(decision.unchecked);
-    assert_int_equal(error.code, LKS_UNAVAILABLE);
-    lks_limiter_free(limiter);
-    assert_int_equal(lks_channel_close(nowhere), LKS_OK);
 }
 
 /* ---- answers that are lost ------------------------------------------------------------- */

@@ -29,16 +29,11 @@ static lks_rwlock *new_rwlock(const char *name)
     return rwlock;
 }
 
-static fake_event event_of(fake_method method, size_t i)
-{
-    return fake_event_at(fake, method, NULL, i);
-}
-
 /* What was sent in the background before is there when a later call was answered. */
 static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
 {
     fake_behave(fake, (fake_manner){0});
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(fake_calls(fake, FAKE_RELEASE), n + 1);
 }
@@ -79,67 +74,35 @@ TEST(test_lock_and_unlock_are_a_call_each)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
+/* promise CH7: a wait of more than a day is one of a day */
 TEST(test_options_are_sent)
 {
     lks_mutex *mutex = new_with("door", (lks_lock_options){.group = "house", .owner = "me", .lease_ms = 12345});
 
-    assert_int_equal(lks_mutex_lock(mutex, 777, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_lock(mutex, UINT32_MAX, NULL), LKS_LOCK_ACQUIRED);
     fake_event asked = event_of(FAKE_ACQUIRE, 0);
     assert_string_equal(asked.group, "house");
     assert_string_equal(asked.name, "door");
     assert_string_equal(asked.owner, "me");
     assert_int_equal(asked.lease_ms, 12345);
-    assert_int_equal(asked.wait_ms, 777);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    lks_mutex_free(mutex);
-}
-
-TEST(test_bad_options_are_named)
-{
-    lks_mutex *mutex = NULL;
-    lks_semaphore *semaphore = NULL;
-    lks_error error;
-
-    assert_int_equal(lks_mutex_new(channel, "", NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "name"));
-    assert_int_equal(lks_mutex_new(channel, NULL, NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
-    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 9}, &mutex, &error),
-                     LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "lease_ms"));
-    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 86400001}, &mutex, &error),
-                     LKS_INVALID_ARGUMENT);
-    assert_int_equal(lks_semaphore_new(channel, "a", 0, NULL, &semaphore, &error), LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "capacity"));
-    assert_null(mutex);
-    assert_null(semaphore);
-}
-
-/* promise M3: a new token each acquisition, the same in its retries */
-TEST(test_each_acquisition_has_its_token)
-{
-    lks_mutex *mutex = new_plain("door");
-
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-        assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    }
-    assert_string_not_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
-    lks_mutex_free(mutex);
+    assert_int_equal(asked.wait_ms, 86400000);
+    unlock_and_free(mutex, LKS_OK);
 }
 
 /* An answer that was lost is asked for again as the same acquisition. */
-/* promise M3 */
-TEST(test_a_retry_has_the_same_token)
+/* promise M3: a new token each acquisition, the same in its retries */
+TEST(test_each_acquisition_has_its_token)
 {
-    lks_mutex *mutex = new_plain("door");
+    lks_mutex *mutex = new_locked("door", 0, NULL);
 
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     fake_behave(fake,
                 (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
-    assert_string_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    lks_mutex_free(mutex);
+    lock(mutex);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 3);
+    assert_string_not_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
+    assert_string_equal(event_of(FAKE_ACQUIRE, 1).token, event_of(FAKE_ACQUIRE, 2).token);
+    unlock_and_free(mutex, LKS_OK);
 }
 
 /* ---- reentrancy ----------------------------------------------------------------- */
@@ -150,9 +113,9 @@ TEST(test_reentrancy_is_one_call)
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
     lks_rwlock *writer = new_rwlock("door");
 
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
+    lock(mutex);
+    lock(same);
     assert_int_equal(lks_rwlock_write(writer, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_fence(same), 1);
     assert_false(lks_rwlock_is_lost(writer));
@@ -188,10 +151,9 @@ TEST(test_other_locks_are_other_locks)
     assert_int_equal(lks_channel_open(fake_url(fake), NULL, &other_channel, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(other_channel, "door", NULL, &elsewhere, NULL), LKS_OK);
     assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_FAILED_PRECONDITION);
-    assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(elsewhere);
     assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 4);
-    assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
-    lks_mutex_free(elsewhere);
+    unlock_and_free(elsewhere, LKS_OK);
     lks_channel_close(other_channel);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(lks_mutex_unlock(mutexes[i], NULL), LKS_OK);
@@ -224,11 +186,10 @@ static void *intrude(void *arg)
 /* promise M2 */
 TEST(test_another_thread_is_another_owner)
 {
-    lks_mutex *mutex = new_plain("door");
+    lks_mutex *mutex = new_locked("door", 0, NULL);
     struct intruder intruder = {.mutex = mutex};
     pthread_t thread;
 
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(pthread_create(&thread, NULL, intrude, &intruder), 0);
     pthread_join(thread, NULL);
     assert_int_equal(intruder.unlocked, LKS_FAILED_PRECONDITION);
@@ -242,8 +203,7 @@ TEST(test_another_thread_is_another_owner)
     assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
 
     assert_false(lks_mutex_is_lost(mutex));
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    lks_mutex_free(mutex);
+    unlock_and_free(mutex, LKS_OK);
 }
 
 /* ---- refusals and failures ------------------------------------------------------ */
@@ -303,30 +263,17 @@ static void assert_failed_as(lks_code code, lks_code of_each_try)
 
 TEST(test_unlock_says_what_became_of_it)
 {
-    lks_mutex *mutex = new_plain("door");
+    lks_mutex *mutex = new_locked("door", 0, NULL);
     lks_error error;
 
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     fake_behave(fake, (fake_manner){.outcome[FAKE_RELEASE] = LKS_RELEASE_OUTCOME_NOT_HELD});
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
     assert_int_equal(error.code, LKS_ABORTED);
 
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
     fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_INTERNAL});
     assert_failed_as(lks_mutex_unlock(mutex, &error), LKS_INTERNAL);
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_FAILED_PRECONDITION);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
-
-/* As long as possible, which is a day. */
-/* promise CH7: a wait of more than a day is one of a day */
-TEST(test_a_wait_of_days_is_one_of_a_day)
-{
-    lks_mutex *mutex = new_plain("door");
-
-    assert_int_equal(lks_mutex_lock(mutex, UINT32_MAX, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(event_of(FAKE_ACQUIRE, 0).wait_ms, 86400000);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
@@ -371,7 +318,7 @@ TEST(test_a_release_is_not_given_up)
     lks_channel *impatient = NULL;
     lks_error error;
 
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
     fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_RESOURCE_EXHAUSTED, .fail_times = 3});
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(fake_calls(fake, FAKE_RELEASE), 4);
@@ -380,7 +327,7 @@ TEST(test_a_release_is_not_given_up)
     /* Longer than its caller waits, in the background. */
     assert_int_equal(lks_channel_open(fake_url(fake), &brief, &impatient, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(impatient, "gate", NULL, &other, NULL), LKS_OK);
-    assert_int_equal(lks_mutex_lock(other, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(other);
     fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_UNAVAILABLE});
     assert_failed_as(lks_mutex_unlock(other, &error), LKS_UNAVAILABLE);
     size_t tried = fake_calls(fake, FAKE_RELEASE);
@@ -396,13 +343,12 @@ TEST(test_what_is_held_is_not_freed)
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
 
     assert_int_equal(lks_mutex_free(NULL), LKS_OK);
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
+    lock(same);
     assert_int_equal(lks_mutex_free(mutex), LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(mutex), LKS_FAILED_PRECONDITION);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    unlock_and_free(mutex, LKS_OK);
     assert_int_equal(lks_mutex_free(same), LKS_OK);
 }
 
@@ -493,7 +439,7 @@ TEST(test_readers_and_writers)
     assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_rwlock_fence(rwlock), 2);
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
     assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
@@ -556,7 +502,6 @@ static void lock_on_completion(void *arg, lks_code code, const lks_release_respo
 {
     struct late *late = arg;
 
-    (void)code, (void)response, (void)error;
     late->locked = lks_mutex_lock(late->mutex, 0, &late->error);
     late->released = lks_permit_release(late->permit, NULL);
 }
@@ -615,7 +560,7 @@ TEST(test_a_forked_child_holds_nothing)
 
     assert_int_equal(lks_semaphore_new(channel, "seats", 1, NULL, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock(mutex);
     pid_t child = fork();
     if (child == 0)
         _exit(try_all_in_child(mutex, permit, semaphore));

@@ -15,14 +15,12 @@ static char differs[PEERS_TEXT_BYTES]; /* empty: nothing */
 
 static void on_look(void *arg, const char *text)
 {
-    (void)arg;
     looks++;
     snprintf(differs, sizeof differs, "%s", text ? text : "");
 }
 
 static int setup(void **state)
 {
-    (void)state;
     looks = 0;
     uv_loop_init(&loop);
     asked = (store){.loop = &loop};
@@ -33,7 +31,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     peers_close(others);
     while (uv_run(&loop, UV_RUN_DEFAULT))
         ;

@@ -10,6 +10,7 @@ function case.each_algorithm_gives_back()
   check(ALL, 6) "ALLOWED:..."; check(ALL, 1) "DENIED:..."
 end
 
+-- promise C19
 -- promise R23: Refund: REFUNDED once, ALREADY_REFUNDED, UNKNOWN
 function case.a_check_is_refunded_once()
   check_id(ALL, 2, "r") "ALLOWED:..."; check_id(ALL, 4, "s") "ALLOWED:..."; refund "r" "REFUNDED"
