@@ -2,13 +2,14 @@
  * then changes the keys, then pushes its reply: so its change is complete even if the push fails. */
 #include "machine/commands.h"
 
-#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "machine/glob.h"
+#include "memory.h"
 
 enum { SCAN_COUNT = 10, STRING_BYTES_MAX = 512 << 20, DIGITS = 20 };
 
@@ -21,7 +22,6 @@ bool command_word_is(lks_rpc_slice word, const char *name)
     return word.len == strlen(name) && strncasecmp(word.data, name, word.len) == 0;
 }
 
-/* Reads an integer as Redis does: no spaces, no +, no leading zeros. */
 bool command_integer(lks_rpc_slice word, int64_t *ret)
 {
     char text[DIGITS + 1];
@@ -31,18 +31,9 @@ bool command_integer(lks_rpc_slice word, int64_t *ret)
         return false;
     memcpy(text, word.data, word.len);
     text[word.len] = '\0';
-    const char *digits = text[0] == '-' ? text + 1 : text;
-    if (!isdigit((unsigned char)digits[0]) || (digits[0] == '0' && word.len > 1))
-        return false;
-    long long number = strtoll(text, &end, 10);
-    if (*end != '\0' || end != text + word.len)
-        return false;
-    /* strtoll returns the nearest number if the text is out of range. */
-    char again[DIGITS + 2];
-    if (snprintf(again, sizeof again, "%lld", number) != (int)word.len || memcmp(again, text, word.len) != 0)
-        return false;
-    *ret = number;
-    return true;
+    errno = 0;
+    *ret = strtoll(text, &end, 10);
+    return end == text + word.len && errno == 0;
 }
 
 void command_push_text(lua_State *L, lks_rpc_slice text)
@@ -54,6 +45,13 @@ const char *command_push_integer(const command_call *c, int64_t number)
 {
     lua_pushnumber(c->L, (lua_Number)number);
     return NULL;
+}
+
+static void push_digits(lua_State *L, int64_t number)
+{
+    char text[DIGITS + 2];
+
+    lua_pushlstring(L, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)number));
 }
 
 static const char *push_nil(const command_call *c)
@@ -85,32 +83,16 @@ static const char *get(const command_call *c)
     return NULL;
 }
 
-static const char *mget(const command_call *c)
-{
-    lua_createtable(c->L, (int)c->n - 1, 0);
-    for (size_t i = 1; i < c->n; i++) {
-        lks_rpc_slice value;
-        if (keys_get(c->keys, c->words[i], &value) == KEYS_FOUND)
-            command_push_text(c->L, value);
-        else
-            lua_pushboolean(c->L, 0);
-        lua_rawseti(c->L, -2, (int)i);
-    }
-    return NULL;
-}
-
 typedef struct set_options {
-    bool if_new, if_exists, returns_old, keeps_end;
+    bool if_new, returns_old, keeps_end;
     const lks_rpc_slice *ms;
 } set_options;
 
 static bool read_set_options(const command_call *c, set_options *o)
 {
     for (size_t i = 3; i < c->n; i++)
-        if (command_word_is(c->words[i], "NX") && !o->if_exists)
+        if (command_word_is(c->words[i], "NX"))
             o->if_new = true;
-        else if (command_word_is(c->words[i], "XX") && !o->if_new)
-            o->if_exists = true;
         else if (command_word_is(c->words[i], "GET"))
             o->returns_old = true;
         else if (command_word_is(c->words[i], "KEEPTTL") && !o->ms)
@@ -153,7 +135,7 @@ static const char *set(const command_call *c)
         if (wrong)
             return wrong;
     }
-    if ((o.if_new && is_there) || (o.if_exists && !is_there))
+    if (o.if_new && is_there)
         return o.returns_old ? NULL : push_nil(c);
     keys_set(c->keys, c->words[1], c->words[2], end_us);
     return o.returns_old ? NULL : push_status(c, "OK");
@@ -161,17 +143,22 @@ static const char *set(const command_call *c)
 
 static const char *setrange(const command_call *c)
 {
+    const lks_rpc_slice bytes = c->words[3];
+    lks_rpc_slice old = {"", 0};
     int64_t at;
-    size_t len;
 
     if (!command_integer(c->words[2], &at))
         return COMMAND_NOT_INTEGER;
-    if (at < 0)
+    if (at < 0 || at > STRING_BYTES_MAX)
         return "ERR offset is out of range";
-    if (c->words[3].len > STRING_BYTES_MAX || at > (int64_t)(STRING_BYTES_MAX - c->words[3].len))
-        return "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    if (keys_overwrite(c->keys, c->words[1], (size_t)at, c->words[3], &len) == KEYS_WRONG_TYPE)
+    if (keys_get(c->keys, c->words[1], &old) == KEYS_WRONG_TYPE)
         return COMMAND_WRONG_TYPE;
+    const size_t end = (size_t)at + bytes.len, len = end > old.len ? end : old.len;
+    char *text = memory_alloc(len + 1);
+    memcpy(text, old.data, old.len);
+    memcpy(text + at, bytes.data, bytes.len);
+    keys_set(c->keys, c->words[1], (lks_rpc_slice){text, len}, KEYS_KEEP_END);
+    free(text);
     return command_push_integer(c, (int64_t)len);
 }
 
@@ -186,21 +173,10 @@ static const char *del(const command_call *c)
     return command_push_integer(c, n);
 }
 
-static const char *exists(const command_call *c)
-{
-    int64_t n = 0;
-
-    for (size_t i = 1; i < c->n; i++)
-        n += keys_find(c->keys, c->words[i]) != NULL;
-    return command_push_integer(c, n);
-}
-
 static const char *pexpire(const command_call *c)
 {
     int64_t ms;
 
-    if (c->n > 3)
-        return "ERR Unsupported option";
     if (!command_integer(c->words[2], &ms))
         return COMMAND_NOT_INTEGER;
     if (ms > (INT64_MAX - c->now_us) / 1000)
@@ -210,21 +186,9 @@ static const char *pexpire(const command_call *c)
     return command_push_integer(c, keys_set_end(c->keys, c->words[1], c->now_us + ms * 1000));
 }
 
-static const char *type_name(keys_type type)
-{
-    return type == KEYS_STRING ? "string" : type == KEYS_HASH ? "hash" : "zset";
-}
-
-static const char *type_of(const command_call *c)
-{
-    const keys_entry *key = keys_find(c->keys, c->words[1]);
-
-    return push_status(c, key ? type_name(key->type) : "none");
-}
-
 typedef struct scan {
     lua_State *L;
-    const lks_rpc_slice *pattern; /* NULL: all */
+    const char *pattern; /* NULL: all */
     int n;
 } scan;
 
@@ -232,7 +196,7 @@ static void take_key(void *arg, const keys_entry *key)
 {
     scan *s = arg;
 
-    if (s->pattern && !glob_matches(s->pattern->data, s->pattern->len, key->name.data, key->name.len))
+    if (s->pattern && fnmatch(s->pattern, key->name.data, 0) != 0)
         return;
     command_push_text(s->L, key->name);
     lua_rawseti(s->L, -2, ++s->n);
@@ -241,20 +205,13 @@ static void take_key(void *arg, const keys_entry *key)
 static const char *scan_keys(const command_call *c)
 {
     scan s = {.L = c->L};
-    int64_t count = SCAN_COUNT;
-    char text[DIGITS + 1];
-    char *end;
+    int64_t count = SCAN_COUNT, from;
 
-    if (c->words[1].len == 0 || c->words[1].len > DIGITS || !isdigit((unsigned char)c->words[1].data[0]))
-        return "ERR invalid cursor";
-    memcpy(text, c->words[1].data, c->words[1].len);
-    text[c->words[1].len] = '\0';
-    uint64_t cursor = strtoull(text, &end, 10);
-    if (*end != '\0')
+    if (!command_integer(c->words[1], &from) || from < 0)
         return "ERR invalid cursor";
     for (size_t i = 2; i < c->n; i += 2)
         if (i + 1 < c->n && command_word_is(c->words[i], "MATCH"))
-            s.pattern = &c->words[i + 1];
+            s.pattern = c->words[i + 1].data;
         else if (i + 1 == c->n || !command_word_is(c->words[i], "COUNT"))
             return COMMAND_SYNTAX;
         else if (!command_integer(c->words[i + 1], &count))
@@ -263,22 +220,15 @@ static const char *scan_keys(const command_call *c)
         return COMMAND_SYNTAX;
     lua_createtable(c->L, 2, 0);
     lua_newtable(c->L);
+    uint64_t cursor = (uint64_t)from;
     keys_scan(c->keys, &cursor, (size_t)count, take_key, &s);
     lua_rawseti(c->L, -2, 2);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
-    lua_pushstring(c->L, text);
+    push_digits(c->L, (int64_t)cursor);
     lua_rawseti(c->L, -2, 1);
     return NULL;
 }
 
 /* ---- the server --------------------------------------------------------------------- */
-
-static void push_digits(lua_State *L, int64_t number)
-{
-    char text[DIGITS + 2];
-
-    lua_pushlstring(L, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)number));
-}
 
 static const char *time_now(const command_call *c)
 {
@@ -319,33 +269,30 @@ static const char *pubsub(const command_call *c)
 
 /* Sorted by name. */
 static const command commands[] = {
-    {"CLUSTER", -2, false, cluster},
-    {"DEL", -2, true, del},
-    {"EXISTS", -2, false, exists},
-    {"GET", 2, false, get},
-    {"HDEL", -3, true, command_hdel},
-    {"HGET", 3, false, command_hget},
-    {"HGETALL", 2, false, command_hgetall},
-    {"HINCRBY", 4, true, command_hincrby},
-    {"HLEN", 2, false, command_hlen},
-    {"HMGET", -3, false, command_hmget},
-    {"HRANDFIELD", -2, false, command_hrandfield},
-    {"HSET", -4, true, command_hset},
-    {"MGET", -2, false, mget},
-    {"PEXPIRE", -3, true, pexpire},
-    {"PUBLISH", 3, true, publish}, /* Redis counts it as a write in a function */
-    {"PUBSUB", -2, false, pubsub},
-    {"SCAN", -2, false, scan_keys},
-    {"SET", -3, true, set},
-    {"SETRANGE", 4, true, setrange},
-    {"TIME", 1, false, time_now},
-    {"TYPE", 2, false, type_of},
-    {"UNLINK", -2, true, del},
-    {"ZADD", -4, true, command_zadd},
-    {"ZCARD", 2, false, command_zcard},
-    {"ZRANGE", -4, false, command_zrange},
-    {"ZREM", -3, true, command_zrem},
-    {"ZSCORE", 3, false, command_zscore},
+    {"CLUSTER", -2, cluster},
+    {"DEL", -2, del},
+    {"GET", 2, get},
+    {"HDEL", -3, command_hdel},
+    {"HGET", 3, command_hget},
+    {"HGETALL", 2, command_hgetall},
+    {"HINCRBY", 4, command_hincrby},
+    {"HLEN", 2, command_hlen},
+    {"HMGET", -3, command_hmget},
+    {"HRANDFIELD", 4, command_hrandfield},
+    {"HSET", -4, command_hset},
+    {"PEXPIRE", 3, pexpire},
+    {"PUBLISH", 3, publish},
+    {"PUBSUB", -2, pubsub},
+    {"SCAN", -2, scan_keys},
+    {"SET", -3, set},
+    {"SETRANGE", 4, setrange},
+    {"TIME", 1, time_now},
+    {"UNLINK", -2, del},
+    {"ZADD", 4, command_zadd},
+    {"ZCARD", 2, command_zcard},
+    {"ZRANGE", -4, command_zrange},
+    {"ZREM", 3, command_zrem},
+    {"ZSCORE", 3, command_zscore},
 };
 
 static int compare_names(const void *name, const void *row)

@@ -23,7 +23,6 @@ typedef const char *command_run(const command_call *c);
 typedef struct command {
     const char *name;
     int arity; /* number of words, with the name; negative: the minimum */
-    bool writes;
     command_run *run;
 } command;
 

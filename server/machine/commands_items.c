@@ -1,11 +1,7 @@
 /* The commands for hashes and sorted sets. */
 #include "machine/commands.h"
 
-#include <ctype.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SCORE_BYTES = 64 };
 
@@ -20,14 +16,14 @@ static const char *push_or_nil(const command_call *c, keys_found found, lks_rpc_
     return NULL;
 }
 
-static bool has_other_type(const command_call *c, keys_type type)
+/* ---- hashes -------------------------------------------------------------------------- */
+
+static bool is_no_hash(const command_call *c)
 {
     const keys_entry *key = keys_find(c->keys, c->words[1]);
 
-    return key && key->type != type;
+    return key && key->type != KEYS_HASH;
 }
-
-/* ---- hashes -------------------------------------------------------------------------- */
 
 const char *command_hget(const command_call *c)
 {
@@ -39,7 +35,7 @@ const char *command_hget(const command_call *c)
 
 const char *command_hmget(const command_call *c)
 {
-    if (has_other_type(c, KEYS_HASH))
+    if (is_no_hash(c))
         return COMMAND_WRONG_TYPE;
     lua_createtable(c->L, (int)c->n - 2, 0);
     for (size_t i = 2; i < c->n; i++) {
@@ -56,7 +52,7 @@ const char *command_hset(const command_call *c)
 
     if (c->n % 2 != 0)
         return "ERR wrong number of arguments for 'hset' command";
-    if (has_other_type(c, KEYS_HASH))
+    if (is_no_hash(c))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i += 2)
         n_new += keys_set_field(c->keys, c->words[1], c->words[i], c->words[i + 1]) == KEYS_ABSENT;
@@ -67,7 +63,7 @@ const char *command_hdel(const command_call *c)
 {
     int64_t n = 0;
 
-    if (has_other_type(c, KEYS_HASH))
+    if (is_no_hash(c))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i++)
         n += keys_delete_field(c->keys, c->words[1], c->words[i]) == KEYS_FOUND;
@@ -84,17 +80,15 @@ const char *command_hlen(const command_call *c)
     return command_push_integer(c, (int64_t)n);
 }
 
-/* Pushes the first n fields, and their values if with_values. */
-static void push_fields(lua_State *L, const keys_item *first, size_t n, bool with_values)
+/* Pushes the first n fields and their values. */
+static void push_fields(lua_State *L, const keys_item *first, size_t n)
 {
     int place = 0;
 
-    lua_createtable(L, (int)(with_values ? 2 * n : n), 0);
+    lua_createtable(L, (int)(2 * n), 0);
     for (const keys_item *field = first; field && n > 0; field = keys_next_field(field), n--) {
         command_push_text(L, field->name);
         lua_rawseti(L, -2, ++place);
-        if (!with_values)
-            continue;
         command_push_text(L, field->value);
         lua_rawseti(L, -2, ++place);
     }
@@ -107,7 +101,7 @@ const char *command_hgetall(const command_call *c)
 
     if (keys_fields(c->keys, c->words[1], &first, &n) == KEYS_WRONG_TYPE)
         return COMMAND_WRONG_TYPE;
-    push_fields(c->L, first, n, true);
+    push_fields(c->L, first, n);
     return NULL;
 }
 
@@ -131,70 +125,45 @@ const char *command_hincrby(const command_call *c)
     return command_push_integer(c, number);
 }
 
-/* Returns the first fields: Redis may return any. A negative count, which allows repeated fields, is not supported. */
+/* Returns the first fields, with their values: Redis may return any. A negative count is not supported. */
 const char *command_hrandfield(const command_call *c)
 {
     const keys_item *first;
-    int64_t count = 1;
+    int64_t count;
     size_t n;
 
-    if (c->n > 4 || (c->n == 4 && !command_word_is(c->words[3], "WITHVALUES")))
+    if (!command_word_is(c->words[3], "WITHVALUES"))
         return COMMAND_SYNTAX;
-    if (c->n > 2 && (!command_integer(c->words[2], &count) || count < 0))
+    if (!command_integer(c->words[2], &count) || count < 0)
         return COMMAND_NOT_INTEGER;
-    keys_found found = keys_fields(c->keys, c->words[1], &first, &n);
-    if (found == KEYS_WRONG_TYPE)
+    if (keys_fields(c->keys, c->words[1], &first, &n) == KEYS_WRONG_TYPE)
         return COMMAND_WRONG_TYPE;
-    if (c->n == 2)
-        return push_or_nil(c, found, first ? first->name : (lks_rpc_slice){NULL, 0});
-    push_fields(c->L, first, (uint64_t)count < n ? (size_t)count : n, c->n == 4);
+    push_fields(c->L, first, (uint64_t)count < n ? (size_t)count : n);
     return NULL;
 }
 
 /* ---- sorted sets --------------------------------------------------------------------- */
 
-static bool read_score(lks_rpc_slice word, double *ret)
-{
-    char text[SCORE_BYTES];
-    char *end;
-
-    if (word.len == 0 || word.len >= sizeof text || isspace((unsigned char)word.data[0]))
-        return false;
-    memcpy(text, word.data, word.len);
-    text[word.len] = '\0';
-    *ret = strtod(text, &end);
-    return end == text + word.len && !isnan(*ret);
-}
-
-/* Takes pairs of score and member, and no options. */
+/* A score is a whole number. */
 const char *command_zadd(const command_call *c)
 {
-    int64_t n_new = 0;
-    double score;
+    int64_t score;
 
-    if (c->n % 2 != 0)
-        return COMMAND_SYNTAX;
-    for (size_t i = 2; i < c->n; i += 2)
-        if (!read_score(c->words[i], &score))
-            return "ERR value is not a valid float";
-    if (has_other_type(c, KEYS_ZSET))
+    if (!command_integer(c->words[2], &score))
+        return "ERR value is not a valid float";
+    keys_found found = keys_set_member(c->keys, c->words[1], c->words[3], (double)score);
+    if (found == KEYS_WRONG_TYPE)
         return COMMAND_WRONG_TYPE;
-    for (size_t i = 2; i < c->n; i += 2) {
-        read_score(c->words[i], &score);
-        n_new += keys_set_member(c->keys, c->words[1], c->words[i + 1], score) == KEYS_ABSENT;
-    }
-    return command_push_integer(c, n_new);
+    return command_push_integer(c, found == KEYS_ABSENT);
 }
 
 const char *command_zrem(const command_call *c)
 {
-    int64_t n = 0;
+    keys_found found = keys_delete_member(c->keys, c->words[1], c->words[2]);
 
-    if (has_other_type(c, KEYS_ZSET))
+    if (found == KEYS_WRONG_TYPE)
         return COMMAND_WRONG_TYPE;
-    for (size_t i = 2; i < c->n; i++)
-        n += keys_delete_member(c->keys, c->words[1], c->words[i]) == KEYS_FOUND;
-    return command_push_integer(c, n);
+    return command_push_integer(c, found == KEYS_FOUND);
 }
 
 const char *command_zcard(const command_call *c)
@@ -211,10 +180,7 @@ static void push_score(lua_State *L, double score)
 {
     char text[SCORE_BYTES];
 
-    if (isinf(score))
-        lua_pushstring(L, score > 0 ? "inf" : "-inf");
-    else
-        lua_pushlstring(L, text, (size_t)snprintf(text, sizeof text, "%.17g", score));
+    lua_pushlstring(L, text, (size_t)snprintf(text, sizeof text, "%.17g", score));
 }
 
 const char *command_zscore(const command_call *c)

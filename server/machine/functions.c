@@ -32,8 +32,6 @@ static void *allocate(void *arg, void *block, size_t old_size, size_t size)
     if (!moved)
         return size > old_size ? NULL : block; /* Lua assumes that shrinking a block never fails */
     f->bytes += size - old_size;
-    if (f->bytes > f->use.bytes_max)
-        f->use.bytes_max = f->bytes;
     return moved;
 }
 
@@ -43,8 +41,8 @@ static void on_step(lua_State *L, lua_Debug *debug)
 
     (void)debug;
     lua_getallocf(L, (void **)&f);
-    f->use.instructions += INSTRUCTIONS_OF_STEP;
-    if (f->use.instructions < INSTRUCTIONS_MAX)
+    f->instructions += INSTRUCTIONS_OF_STEP;
+    if (f->instructions < INSTRUCTIONS_MAX)
         return;
     lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* fails again at once if a pcall of the library catches the error */
     luaL_error(L, "the function ran for too long");
@@ -52,7 +50,7 @@ static void on_step(lua_State *L, lua_Debug *debug)
 
 static void reset_instructions(functions *f)
 {
-    f->use.instructions = 0;
+    f->instructions = 0;
     lua_sethook(f->L, on_step, LUA_MASKCOUNT, INSTRUCTIONS_OF_STEP);
 }
 
@@ -85,6 +83,12 @@ static int collect(lua_State *L)
 /* ---- replies ------------------------------------------------------------------------ */
 
 static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth);
+
+/* Drops the fraction. A number out of range, or none at all, gives what Redis gives on x86-64. */
+static int64_t integer_of(double number)
+{
+    return number >= -9223372036854775808.0 && number < 9223372036854775808.0 ? (int64_t)number : INT64_MIN;
+}
 
 static store_value text_value(lua_State *L, lks_rpc_arena *arena, store_type type)
 {
@@ -144,7 +148,7 @@ static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth)
         return lua_toboolean(L, -1) ? (store_value){.type = STORE_INTEGER, .integer = 1}
                                     : (store_value){.type = STORE_NIL};
     case LUA_TNUMBER:
-        return (store_value){.type = STORE_INTEGER, .integer = functions_integer(lua_tonumber(L, -1))};
+        return (store_value){.type = STORE_INTEGER, .integer = integer_of(lua_tonumber(L, -1))};
     case LUA_TTABLE:
         return table_value(L, arena, depth);
     default:
@@ -183,34 +187,46 @@ static void push_arguments(lua_State *L, const store_call *call)
     }
 }
 
-/* Pushes the callback of a function and returns its flags. */
-static unsigned push_function(lua_State *L, const functions *f, const char *name)
+/* Pushes what register_function got for the function; nil: there is none. */
+static void push_definition(lua_State *L, const functions *f, const char *name)
 {
-    lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
-    lua_getfield(L, -1, name);
-    unsigned flags = (unsigned)lua_tointeger(L, -1);
-    lua_pop(L, 2);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, f->callbacks);
-    lua_getfield(L, -1, name);
-    return flags;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->definitions);
+    lua_pushfstring(L, "%s_%s", name, f->digest);
+    lua_rawget(L, -2);
+}
+
+/* Whether the function whose definition is on top never makes keys grow. */
+static bool runs_when_full(lua_State *L)
+{
+    bool runs = false;
+
+    lua_getfield(L, -1, "flags");
+    for (size_t i = 1, n = lua_istable(L, -1) ? lua_objlen(L, -1) : 0; i <= n; i++) {
+        lua_rawgeti(L, -1, (int)i);
+        const char *flag = lua_tostring(L, -1);
+        runs = runs || (flag && (strcmp(flag, "no-writes") == 0 || strcmp(flag, "allow-oom") == 0));
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return runs;
 }
 
 static int run_protected(lua_State *L)
 {
     functions_running *r = lua_touserdata(L, 1);
-    unsigned flags = push_function(L, r->functions, r->call->function);
 
-    if (!lua_isfunction(L, -1)) {
+    push_definition(L, r->functions, r->call->function);
+    if (lua_isnil(L, -1)) {
         *r->reply = error_value(r->arena, "ERR Function not found");
         return 0;
     }
-    if (r->is_full && !(flags & (FUNCTIONS_ALLOW_OOM | FUNCTIONS_NO_WRITES))) {
+    if (r->is_full && !runs_when_full(L)) {
         *r->reply =
             error_value(r->arena, "OOM allow-oom flag is not set on the script, can not run it when used memory > "
                                   "'maxmemory'");
         return 0;
     }
-    r->only_reads = flags & FUNCTIONS_NO_WRITES;
+    lua_getfield(L, -1, "callback");
     push_arguments(L, r->call);
     if (lua_pcall(L, 2, 1, 0) == 0) {
         *r->reply = reply_of(L, r->arena, 0);
@@ -250,25 +266,7 @@ const store_value *functions_run(functions *f, keys *k, const functions_hooks *h
     return reply;
 }
 
-functions_use functions_used(const functions *f)
-{
-    return f->use;
-}
-
 /* ---- the state ---------------------------------------------------------------------- */
-
-/* Removes the functions of the base library that read code or files, print, or run coroutines, and some others. */
-static void hide_globals(lua_State *L)
-{
-    static const char *const hidden[] = {"collectgarbage", "coroutine", "dofile",     "getfenv", "gcinfo",
-                                         "load",           "loadfile",  "loadstring", "module",  "newproxy",
-                                         "print",          "require",   "setfenv"};
-
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        lua_pushnil(L);
-        lua_setglobal(L, hidden[i]);
-    }
-}
 
 static void open_libraries(lua_State *L)
 {
@@ -282,31 +280,6 @@ static void open_libraries(lua_State *L)
         lua_pushstring(L, libraries[i].name);
         lua_call(L, 1, 0);
     }
-    hide_globals(L);
-}
-
-static int no_such_global(lua_State *L)
-{
-    return luaL_error(L, "Script attempted to access nonexistent global variable '%s'",
-                      lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?");
-}
-
-static int no_new_global(lua_State *L)
-{
-    return luaL_error(L, "Attempt to modify a readonly table");
-}
-
-/* After this call, the use of an unknown global is an error. This finds misspelt names and missing libraries. */
-static void close_globals(lua_State *L)
-{
-    lua_createtable(L, 0, 3);
-    lua_pushcfunction(L, no_such_global);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, no_new_global);
-    lua_setfield(L, -2, "__newindex");
-    lua_pushboolean(L, 0);
-    lua_setfield(L, -2, "__metatable");
-    lua_setmetatable(L, LUA_GLOBALSINDEX);
 }
 
 typedef struct loading {
@@ -324,10 +297,7 @@ static int load_protected(lua_State *L)
     lua_struct_open(L);
     functions_open_redis(L, l->functions);
     lua_newtable(L);
-    l->functions->callbacks = luaL_ref(L, LUA_REGISTRYINDEX);
-    lua_newtable(L);
-    l->functions->flags = luaL_ref(L, LUA_REGISTRYINDEX);
-    close_globals(L);
+    l->functions->definitions = luaL_ref(L, LUA_REGISTRYINDEX);
     if (luaL_loadbuffer(L, l->text.data + head, l->text.len - head, "@user_function") != 0)
         lua_error(L);
     lua_call(L, 0, 0);
@@ -347,14 +317,12 @@ lks_code functions_open(const char *library_text, size_t len, const char *digest
                              "no memory for the interpreter of the function library");
     }
     reset_instructions(f);
-    f->is_loading = true;
     if (lua_cpcall(f->L, load_protected, &l) != 0) {
         lks_code code = lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the function library does not load: %s",
                                       plain_error(f->L));
         functions_close(f);
         return code;
     }
-    f->is_loading = false;
     lua_settop(f->L, 0);
     *ret = f;
     return LKS_OK;

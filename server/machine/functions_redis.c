@@ -1,6 +1,5 @@
 /* The global `redis` for functions. */
 #include <lauxlib.h>
-#include <math.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +13,6 @@ enum { WORDS_FEW = 32, SHA1_BYTES = 20, NUMBER_TEXT_BYTES = 40 };
 static functions *functions_at(lua_State *L)
 {
     return lua_touserdata(L, lua_upvalueindex(1));
-}
-
-int64_t functions_integer(double number)
-{
-    if (isnan(number))
-        return INT64_MIN; /* the result on x86-64 */
-    if (number >= 9223372036854775808.0 || number < -9223372036854775808.0)
-        return INT64_MIN;
-    return (int64_t)number;
 }
 
 /* ---- redis.call, redis.pcall ---------------------------------------------------------- */
@@ -62,14 +52,12 @@ static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
     return true;
 }
 
-static const char *refusal_of(const functions_running *r, const command *known, int n)
+static const char *refusal_of(const command *known, int n)
 {
     if (!known)
         return "ERR Unknown Redis command called from script";
     if (known->arity >= 0 ? n != known->arity : n < -known->arity)
         return "ERR Wrong number of args calling Redis command from script";
-    if (known->writes && r->only_reads)
-        return "ERR Write commands are not allowed from read-only scripts.";
     return NULL;
 }
 
@@ -89,7 +77,7 @@ static int run_command(lua_State *L, bool raises)
     if (!read_words(L, n, words))
         return return_error(L, "ERR Lua redis lib command arguments must be strings or integers", raises);
     const command *known = command_find(words[0]);
-    const char *wrong = refusal_of(r, known, n);
+    const char *wrong = refusal_of(known, n);
     const command_call call = {
         .L = L, .keys = r->keys, .hooks = r->hooks, .now_us = r->now_us, .n = (size_t)n, .words = words};
     if (!wrong)
@@ -126,99 +114,18 @@ static int protected_call(lua_State *L)
 
 /* ---- redis.register_function ---------------------------------------------------------- */
 
-static unsigned read_flags(lua_State *L, int at)
-{
-    unsigned flags = 0;
-
-    luaL_argcheck(L, lua_istable(L, at), 1, "flags argument to redis.register_function must be a table");
-    for (int i = 1;; i++) {
-        lua_rawgeti(L, at, i);
-        const char *name = lua_tostring(L, -1);
-        if (!name)
-            break;
-        if (strcmp(name, "no-writes") == 0)
-            flags |= FUNCTIONS_NO_WRITES;
-        else if (strcmp(name, "allow-oom") == 0)
-            flags |= FUNCTIONS_ALLOW_OOM;
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-    return flags;
-}
-
-/* Removes "_<digest>" from the end of the name on top. */
-static void drop_digest(lua_State *L, const char *digest)
-{
-    size_t len, digest_len = strlen(digest);
-    const char *name = lua_tolstring(L, -1, &len);
-
-    if (len > digest_len && strcmp(name + len - digest_len, digest) == 0 && name[len - digest_len - 1] == '_') {
-        lua_pushlstring(L, name, len - digest_len - 1);
-        lua_remove(L, -2);
-    }
-}
-
-/* register_function(name, callback), register_function{function_name=, callback=, flags=, description=} */
+/* register_function{function_name=, callback=, flags=} */
 static int register_function(lua_State *L)
 {
-    functions *f = functions_at(L);
-    unsigned flags = 0;
-
-    if (!f->is_loading)
-        return luaL_error(L, "redis.register_function can only be called on FUNCTION LOAD command");
-    if (lua_gettop(L) == 1 && lua_istable(L, 1)) {
-        lua_getfield(L, 1, "flags");
-        if (!lua_isnil(L, -1))
-            flags = read_flags(L, lua_gettop(L));
-        lua_getfield(L, 1, "function_name");
-        lua_getfield(L, 1, "callback");
-        lua_remove(L, 2);
-        lua_remove(L, 1);
-    }
-    if (lua_gettop(L) != 2 || lua_type(L, 1) != LUA_TSTRING || !lua_isfunction(L, 2))
-        return luaL_error(L, "wrong arguments given to redis.register_function");
-    lua_rawgeti(L, LUA_REGISTRYINDEX, f->callbacks);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, functions_at(L)->definitions);
+    lua_getfield(L, 1, "function_name");
     lua_pushvalue(L, 1);
-    drop_digest(L, f->digest);
-    lua_pushvalue(L, -1);
-    lua_pushvalue(L, 2);
-    lua_rawset(L, 3);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
-    lua_insert(L, -2);
-    lua_pushinteger(L, (lua_Integer)flags);
     lua_rawset(L, -3);
     return 0;
 }
 
 /* ---- other members -------------------------------------------------------------------- */
-
-static int one_field(lua_State *L, const char *field)
-{
-    lua_createtable(L, 0, 1);
-    lua_insert(L, -2);
-    lua_setfield(L, -2, field);
-    return 1;
-}
-
-/* "-CODE text" and "CODE text" give an error with that code; a single word gets the code ERR. */
-static int error_reply(lua_State *L)
-{
-    if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
-        return return_error(L, "ERR wrong number or type of arguments", false);
-    const char *text = lua_tostring(L, 1);
-    if (text[0] == '-')
-        lua_pushstring(L, text + 1);
-    if (!strchr(lua_tostring(L, -1), ' '))
-        lua_pushfstring(L, "ERR %s", lua_tostring(L, -1));
-    return one_field(L, "err");
-}
-
-static int status_reply(lua_State *L)
-{
-    if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
-        return return_error(L, "ERR wrong number or type of arguments", false);
-    return one_field(L, "ok");
-}
 
 static int sha1hex(lua_State *L)
 {
@@ -236,29 +143,19 @@ static int sha1hex(lua_State *L)
     return 1;
 }
 
-static int do_nothing(lua_State *L)
-{
-    (void)L;
-    return 0;
-}
-
 void functions_open_redis(lua_State *L, functions *f)
 {
-    static const luaL_Reg members[] = {
-        {"call", redis_call},         {"pcall", redis_pcall},         {"register_function", register_function},
-        {"error_reply", error_reply}, {"status_reply", status_reply}, {"sha1hex", sha1hex},
-        {"log", do_nothing},          {"setresp", do_nothing},        {NULL, NULL}};
-    static const char *const levels[] = {"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"};
+    static const luaL_Reg members[] = {{"call", redis_call},
+                                       {"pcall", redis_pcall},
+                                       {"register_function", register_function},
+                                       {"sha1hex", sha1hex},
+                                       {NULL, NULL}};
 
     lua_newtable(L);
     for (const luaL_Reg *member = members; member->name; member++) {
         lua_pushlightuserdata(L, f);
         lua_pushcclosure(L, member->func, 1);
         lua_setfield(L, -2, member->name);
-    }
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        lua_pushinteger(L, (lua_Integer)i);
-        lua_setfield(L, -2, levels[i]);
     }
     lua_setglobal(L, "redis");
     lua_pushcfunction(L, protected_call);

@@ -6,9 +6,6 @@
 
 #include "machine/functions.h"
 
-/* Flags of a function. */
-enum { FUNCTIONS_NO_WRITES = 1, FUNCTIONS_ALLOW_OOM = 2 };
-
 /* The running call. */
 typedef struct functions_running {
     functions *functions;
@@ -16,7 +13,7 @@ typedef struct functions_running {
     const functions_hooks *hooks;
     int64_t now_us;
     const store_call *call;
-    bool is_full, only_reads, has_failed;
+    bool is_full, has_failed;
     lks_rpc_arena *arena;
     store_value *reply;
 } functions_running;
@@ -24,17 +21,13 @@ typedef struct functions_running {
 struct functions {
     lua_State *L;
     char *digest;
-    int callbacks, flags; /* references to tables in the registry; their keys are function names without digest */
+    int definitions; /* a reference to a table in the registry: name -> the table that register_function got */
     size_t bytes;
-    functions_use use;
-    bool is_loading;
+    uint64_t instructions;      /* of the running call, in steps */
     functions_running *running; /* NULL: none */
 };
 
 /* Sets the globals `redis` and `pcall`. Called in protected mode. */
 void functions_open_redis(lua_State *L, functions *f);
-
-/* Converts a Lua number to an integer as Redis does: it drops the fraction. */
-int64_t functions_integer(double number);
 
 #endif

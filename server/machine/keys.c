@@ -306,28 +306,3 @@ void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us)
         keys_move_end(k, e, end_us);
     keys_after_change(k, e);
 }
-
-keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len)
-{
-    keys_found found;
-    entry *e = keys_entry_as(k, name, KEYS_STRING, &found);
-
-    *len = e ? e->len : 0;
-    if (found == KEYS_WRONG_TYPE || bytes.len == 0)
-        return found;
-    if (!e)
-        e = keys_insert(k, name, KEYS_STRING);
-    keys_before_change(k, e);
-    if (at + bytes.len > e->len) {
-        char *longer = memory_alloc(at + bytes.len + 1);
-        if (e->len > 0)
-            memcpy(longer, e->value, e->len);
-        free(e->value);
-        e->value = longer;
-        e->len = at + bytes.len;
-    }
-    memcpy(e->value + at, bytes.data, bytes.len);
-    keys_after_change(k, e);
-    *len = e->len;
-    return found;
-}

@@ -21,7 +21,7 @@ typedef enum keys_type { KEYS_STRING = 1, KEYS_HASH, KEYS_ZSET } keys_type;
 typedef enum keys_found { KEYS_WRONG_TYPE = -1, KEYS_ABSENT, KEYS_FOUND } keys_found;
 
 typedef struct keys_entry {
-    lks_rpc_slice name;
+    lks_rpc_slice name; /* a NUL follows it */
     keys_type type;
     int64_t end_us; /* 0: it does not expire; never negative */
 } keys_entry;
@@ -82,10 +82,6 @@ keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret);
 /* Creates the key, or replaces a key of any type. */
 void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us);
 
-/* Writes bytes into a string from offset `at`. Pads a shorter string with zeros. Creates the key if it is missing and
- * `bytes` is not empty. *len: the length then; 0 if there is no such key. */
-keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len);
-
 /* ---- hashes -------------------------------------------------------------------- */
 
 /* Fields keep the order in which they were added; a new value does not move a field. */
@@ -106,7 +102,7 @@ const keys_item *keys_next_field(const keys_item *field);
 
 keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret);
 
-/* Returns KEYS_FOUND if the member existed, KEYS_ABSENT if it is new. The score must not be NaN. */
+/* Returns KEYS_FOUND if the member existed, KEYS_ABSENT if it is new. The score must not be NaN or -0. */
 keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score);
 
 /* Returns KEYS_FOUND if the member existed. Deleting the last member deletes the key. */

@@ -224,7 +224,6 @@ keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, do
     keys_found found;
     entry *e = keys_entry_as(k, name, KEYS_ZSET, &found);
 
-    score += 0.0; /* turns -0 into 0 */
     if (found == KEYS_WRONG_TYPE)
         return found;
     if (!e)
