@@ -149,8 +149,6 @@ bool requests_is_path(const char *path)
 {
     if (path[0] != '/')
         return false;
-    if (path[1] == '\0')
-        return true;
     for (const char *part = path; part[0] == '/';) {
         size_t len = strcspn(++part, "/");
         if (len == 0 || (len == 1 && part[0] == '.') || (len == 2 && strncmp(part, "..", 2) == 0))
@@ -166,7 +164,7 @@ bool requests_is_path(const char *path)
 /* Returns the path with the root before it. The caller frees it. */
 static char *full_path(const zookeeper *z, const char *path)
 {
-    size_t len = path[1] == '\0' && z->root_len > 0 ? 0 : strlen(path);
+    size_t len = strlen(path);
     char *all = memory_alloc(z->root_len + len + 1);
 
     memcpy(all, z->root, z->root_len);

@@ -345,7 +345,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
 
     (void)zh, (void)state;
     if (type != ZOO_SESSION_EVENT && type != ZOO_NOTWATCHING_EVENT && !s->closing)
-        s->on.watch(s->on.arg, path, type);
+        s->on.watch(s->on.arg, path);
 }
 
 session_state session_state_of(const session *s)

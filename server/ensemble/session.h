@@ -23,8 +23,8 @@ typedef enum session_state {
 typedef struct session_events {
     /* The state, or the reason why it is down, has changed. */
     void (*changed)(void *arg);
-    /* A watch fired. type: a ZOO_..._EVENT of the library. */
-    void (*watch)(void *arg, const char *path, int type);
+    /* A watch fired. */
+    void (*watch)(void *arg, const char *path);
     void *arg;
 } session_events;
 

@@ -40,28 +40,25 @@ typedef enum zk_code {
     ZK_UNKNOWN   /* the connection or the session was lost after it was sent: it may have been applied */
 } zk_code;
 
-typedef enum zk_change { ZK_CREATED, ZK_DELETED, ZK_CHANGED, ZK_CHILDREN } zk_change;
-
 /* All run on the loop, never inside a function of this file. All may call functions of this file. */
 typedef struct zk_events {
-    /* ready: requests are sent from now on; else they end with ZK_NOT_SENT. Runs at each change, also of the reason.
-     * reason: the text why it is not ready; NULL if it is; valid until the event returns. */
-    void (*state)(void *arg, bool ready, const char *reason);
+    /* Runs at each change. reason: NULL: requests are sent from now on; else why they end with ZK_NOT_SENT, as a text
+     * that is valid until the event returns. */
+    void (*state)(void *arg, const char *reason);
     /* A session began, also the first one; requests can be sent already. Ephemeral nodes and watches of the previous
-     * session are gone. Runs before `state`. May be NULL. */
+     * session are gone. Runs before `state`. */
     void (*session)(void *arg);
-    /* A watch fired. `path` is valid until the event returns. May be NULL. */
-    void (*watch)(void *arg, const char *path, zk_change change);
+    /* A watch fired. `path` is valid until the event returns. */
+    void (*watch)(void *arg, const char *path);
     void *arg;
 } zk_events;
 
 typedef struct zk_options {
     struct uv_loop_s *loop;
     const char *hosts;           /* "h1:2181,h2,[::1]:2181"; without a port: ZK_PORT. Copied */
-    const char *root;            /* "/lockstock": every path is below it; "/" or NULL: none. Copied */
+    const char *root;            /* "/lockstock": every path is below it; created if it is missing. Copied */
     const char *credentials;     /* "user:password" of the scheme digest; NULL: none. Copied */
     uint32_t session_timeout_ms; /* 0: ZK_SESSION_TIMEOUT_MS; the ensemble also has limits */
-    bool create_root;            /* create missing parts of the root */
     zk_events events;
 } zk_options;
 

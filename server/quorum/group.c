@@ -54,7 +54,6 @@ static void free_group(group *g)
     HASH_DELETE(hh, q->groups, g);
     HASH_DELETE(hh_by_path, q->by_path, g);
     TAILQ_REMOVE(&q->cache, g, in_cache);
-    q->n_groups--;
     if (g->is_todo)
         TAILQ_REMOVE(&q->todo, g, in_todo);
     free_messages(g);
@@ -104,7 +103,7 @@ static void evict_oldest(quorum *q)
 {
     group *g = TAILQ_FIRST(&q->cache);
 
-    if (q->n_groups <= KEPT_GROUPS || !g)
+    if (HASH_COUNT(q->groups) <= KEPT_GROUPS)
         return;
     if (can_be_evicted(g)) {
         free_group(g);
@@ -141,7 +140,6 @@ group *group_find(quorum *q, lks_rpc_slice base)
         memcpy(g->base, base.data, base.len);
         HASH_ADD_KEYPTR(hh, q->groups, g->base, g->base_len, g);
         HASH_ADD_KEYPTR(hh_by_path, q->by_path, g->path, strlen(g->path), g);
-        q->n_groups++;
     }
     TAILQ_INSERT_TAIL(&q->cache, g, in_cache);
     return g;
@@ -427,7 +425,7 @@ static void read_group(group *g)
 {
     g->state = GROUP_READING;
     g->refs++;
-    (g->was_stale || g->in_doubt ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
+    (g->was_stale ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
 }
 
 /* ---- watching -------------------------------------------------------------------------- */

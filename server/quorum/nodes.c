@@ -32,7 +32,6 @@ struct nodes {
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
     bool is_listed;       /* `servers` are the live servers: no known change is unread */
-    bool is_first;
     int64_t floor_us;
     int32_t floor_version;
     int32_t forced_version;
@@ -188,17 +187,13 @@ static void register_server(nodes *n)
 
 static void take_servers(nodes *n, const char *const *names, size_t count)
 {
-    const char *first = NULL;
-
     forget_servers(n);
     for (size_t i = 0; i < count; i++) {
         const size_t len = strlen(names[i]);
         live_server *s = memory_alloc(sizeof *s + len + 1);
         memcpy(s->id, names[i], len);
         HASH_ADD_KEYPTR(hh, n->servers, s->id, len, s);
-        first = !first || strcmp(names[i], first) < 0 ? names[i] : first;
     }
-    n->is_first = first && strcmp(first, n->quorum->options.server) == 0;
 }
 
 static void on_listed(void *arg, zk_code code, const char *const *names, size_t count)
@@ -244,7 +239,7 @@ static void run_step(nodes *n)
 {
     zookeeper *z = n->quorum->zookeeper;
 
-    if (n->is_pending || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
+    if (n->is_pending || n->step == DONE)
         return;
     n->is_pending = true;
     switch (n->step) {
@@ -309,8 +304,6 @@ static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
 
 bool nodes_watch_fired(nodes *n, const char *path)
 {
-    if (n->quorum->state == QUORUM_CLOSED)
-        return true;
     if (strcmp(path, NODES_SERVERS) == 0) {
         n->is_listed = false;
         zk_children(n->quorum->zookeeper, NODES_SERVERS, true, on_listed, n);
@@ -338,7 +331,12 @@ bool nodes_are_listed(const nodes *n)
 
 bool nodes_sweeps(const nodes *n)
 {
-    return n->step == DONE && n->is_first;
+    const char *own = n->quorum->options.server;
+
+    for (const live_server *s = n->servers; s; s = s->hh.next)
+        if (strcmp(s->id, own) < 0)
+            return false;
+    return n->step == DONE && nodes_server_is_alive(n, lks_rpc_slice_of(own));
 }
 
 int64_t nodes_floor_us(const nodes *n)

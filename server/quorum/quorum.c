@@ -67,7 +67,6 @@ static lks_code read_url(const char *url, const char *from, place *ret, zk_optio
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
-    zk->create_root = true;
     if (zk_check(zk, &why) == LKS_OK)
         return LKS_OK;
     place_clear(ret);
@@ -177,17 +176,14 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
     quorum_run_later(q);
 }
 
-static void on_state(void *arg, bool ready, const char *reason)
+static void on_state(void *arg, const char *reason)
 {
     quorum *q = arg;
 
-    if (q->state == QUORUM_CLOSED)
-        return;
-    if (!ready) {
+    if (reason)
         quorum_set_state(q, QUORUM_DOWN, STORE_FAULT(STORE_UNREACHABLE, reason));
-        return;
-    }
-    nodes_connected(q->nodes);
+    else
+        nodes_connected(q->nodes);
 }
 
 static void on_session(void *arg)
@@ -197,12 +193,11 @@ static void on_session(void *arg)
     nodes_session(q->nodes);
 }
 
-static void on_watch(void *arg, const char *path, zk_change change)
+static void on_watch(void *arg, const char *path)
 {
     quorum *q = arg;
-    (void)change;
 
-    if (q->state != QUORUM_CLOSED && !nodes_watch_fired(q->nodes, path))
+    if (!nodes_watch_fired(q->nodes, path))
         group_watch_fired(q, path);
 }
 
@@ -272,8 +267,9 @@ static bool has_call(void *lock_store, const store_call *call)
     return quorum_is_of_locks(call) && has_namespace(lock_store, paths_namespace(call->base));
 }
 
-void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+void quorum_submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
+    quorum *q = lock_store;
     pending *p = memory_alloc(sizeof *p);
     const uint64_t grace_ns = clock_in_ms(GRACE_MS);
 
@@ -287,14 +283,9 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
     quorum_queue_group(p->group);
 }
 
-static void submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
-{
-    quorum_submit(lock_store, call, deadline_ns, done, arg);
-}
-
 store_other quorum_as_store(quorum *q)
 {
-    return (store_other){.has = has_call, .submit = submit, .arg = q};
+    return (store_other){.has = has_call, .submit = quorum_submit, .arg = q};
 }
 
 /* ---- opening and closing --------------------------------------------------------------- */

@@ -58,8 +58,8 @@ typedef struct group {
     int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */
     bool forces;                      /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
-    bool in_doubt;                    /* that write may have been applied */
     bool was_stale;                   /* the last write was not confirmed: sync before the next read */
+    bool in_doubt;                    /* and it may have been applied */
     bool was_heard;                   /* messages up to `heard` were delivered */
     uint64_t heard;
     unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */
@@ -80,7 +80,6 @@ struct quorum {
     functions *functions;
     group *groups, *by_path; /* uthash */
     group_list todo, cache;
-    size_t n_groups;
     size_t n_pending;
     struct group_write *filling; /* groups to write with the next request; NULL: none */
     size_t n_writes;             /* pending requests */

@@ -126,7 +126,7 @@ static zk_code apply_op(const zk_op *op, const zookeeper *owner, int32_t *versio
     return ZK_OK;
 }
 
-static void fire(const char *path, bool children, zk_change change)
+static void fire(const char *path, bool children)
 {
     for (size_t c = 0; c < fake.n_clients; c++) {
         zookeeper *z = fake.clients[c];
@@ -135,7 +135,7 @@ static void fire(const char *path, bool children, zk_change change)
             if (!w->path || w->children != children || strcmp(w->path, path) != 0)
                 continue;
             w->path = NULL;
-            z->on.watch(z->on.arg, path, change);
+            z->on.watch(z->on.arg, path);
         }
     }
 }
@@ -144,9 +144,9 @@ static void fire_of(const zk_op *op)
 {
     if (op->kind == ZK_CHECK)
         return;
-    fire(op->path, false, op->kind == ZK_SET ? ZK_CHANGED : op->kind == ZK_DELETE ? ZK_DELETED : ZK_CREATED);
+    fire(op->path, false);
     if (op->kind != ZK_SET)
-        fire(parent_of(op->path), true, ZK_CHILDREN);
+        fire(parent_of(op->path), true);
 }
 
 /* All or none. */
@@ -317,7 +317,7 @@ static void end_session(zookeeper *z)
             continue;
         const char *path = fake.nodes[i].path;
         fake.nodes[i] = fake.nodes[--fake.n];
-        fire(parent_of(path), true, ZK_CHILDREN);
+        fire(parent_of(path), true);
     }
 }
 
@@ -328,13 +328,13 @@ void fake_up(zookeeper *z, bool new_session)
         z->on.session(z->on.arg);
     }
     z->ready = true;
-    z->on.state(z->on.arg, true, NULL);
+    z->on.state(z->on.arg, NULL);
 }
 
 void fake_down(zookeeper *z, const char *reason)
 {
     z->ready = false;
-    z->on.state(z->on.arg, false, reason);
+    z->on.state(z->on.arg, reason);
 }
 
 lks_code zk_check(const zk_options *options, lks_error *error)

@@ -132,7 +132,7 @@ TEST(without_a_quorum_the_state_says_so)
     for (size_t i = 0; i < ZOOKEEPER_FIXTURE_MAX; i++)
         assert_true(zookeeper_fixture_start_again(here.ensemble, i));
     assert_true(scene_until(&c.ready));
-    assert_int_equal(client_exists(&c, "/", false).code, ZK_OK);
+    assert_int_equal(client_exists(&c, "/x", false).code, ZK_NO_NODE);
     client_close(&c);
 }
 
@@ -148,7 +148,7 @@ TEST(a_session_that_expired_is_followed_by_another)
     snprintf(hosts, sizeof hosts, "127.0.0.1:%u", zookeeper_fixture_port(here.ensemble, at));
     client_ready(&c, hosts, "/expired");
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/expired", NULL, false);
+    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/expired", NULL);
     assert_true(scene_until(&other.ready));
     zookeeper_fixture_signal(here.ensemble, at, SIGSTOP);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
@@ -172,7 +172,7 @@ TEST(a_watch_survives_the_loss_of_its_member)
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
     size_t at = member_of(&c);
     zookeeper_fixture_signal(here.ensemble, at, SIGKILL);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/lost", NULL, false);
+    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/lost", NULL);
     assert_true(scene_until(&other.ready));
     assert_int_equal(client_apply(&other, ZK_CREATE, "/early", "", 0), ZK_OK);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
