@@ -29,19 +29,6 @@ typedef struct command {
 /* Returns NULL for an unknown command. */
 const command *command_find(lks_rpc_slice name);
 
-/* ---- shared by the files with handlers ---------------------------------------------- */
-
-#define COMMAND_WRONG_TYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
-#define COMMAND_SYNTAX "ERR syntax error"
-#define COMMAND_NOT_INTEGER "ERR value is not an integer or out of range"
-
-bool command_word_is(lks_rpc_slice word, const char *name);
-bool command_integer(lks_rpc_slice word, int64_t *ret);
-const char *command_push_integer(const command_call *c, int64_t number);
 void command_push_text(lua_State *L, lks_rpc_slice text);
-
-/* commands_items.c: hashes and sorted sets. */
-command_run command_hdel, command_hget, command_hgetall, command_hincrby, command_hlen, command_hmget,
-    command_hrandfield, command_hset, command_zadd, command_zcard, command_zrange, command_zrem, command_zscore;
 
 #endif
