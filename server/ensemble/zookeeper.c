@@ -286,7 +286,7 @@ lks_code zk_check(const zk_options *options, lks_error *error)
                              options->root);
     if (login && (!strchr(login, ':') || *login == ':'))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials must be user:password");
-    return hosts_check(options->hosts, ZK_PORT, error);
+    return hosts_check(options->hosts, error);
 }
 
 lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
@@ -296,7 +296,7 @@ lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
     if (zk_check(options, error) != LKS_OK)
         return LKS_INVALID_ARGUMENT;
     zookeeper *z = memory_alloc(sizeof *z);
-    if (hosts_open(options->loop, options->hosts, ZK_PORT, on_found, z, &members, error) != LKS_OK) {
+    if (hosts_open(options->loop, options->hosts, on_found, z, &members, error) != LKS_OK) {
         free(z);
         return LKS_INVALID_ARGUMENT;
     }

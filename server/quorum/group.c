@@ -446,7 +446,7 @@ static void watch(group *g)
 {
     g->watches = true;
     g->refs++;
-    zk_exists(g->quorum->zookeeper, g->path, true, on_watched, g);
+    zk_watch(g->quorum->zookeeper, g->path, on_watched, g);
 }
 
 group *group_of_path(const quorum *q, const char *path)

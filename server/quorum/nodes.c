@@ -224,15 +224,36 @@ static void on_floor(void *arg, zk_code code, const char *data, size_t len, int3
         set_step(n, WATCHING);
 }
 
+static void on_forced(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+{
+    nodes *n = arg;
+    const quorum_options *options = &n->quorum->options;
+    char text[512];
+
+    if (!was_read(n, code) || version == n->forced_version)
+        return;
+    const bool several = version > n->forced_version + 1;
+    n->forced_version = version;
+    if (several) {
+        options->on_listening(options->arg);
+        return;
+    }
+    const int text_len = snprintf(text, sizeof text, "W ls:{%.*s/forced}:forced", (int)len, data);
+    options->on_wake(options->arg, text, (size_t)text_len);
+}
+
 static void on_forced_watched(void *arg, zk_code code, int32_t version)
 {
     nodes *n = arg;
 
     if (!was_read(n, code))
         return;
-    n->forced_version = version;
-    if (n->step == WATCHING)
+    if (n->step == WATCHING) {
+        n->forced_version = version;
         set_step(n, DONE);
+    } else {
+        zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
+    }
 }
 
 static void run_step(nodes *n)
@@ -257,7 +278,7 @@ static void run_step(nodes *n)
         zk_get(z, NODES_FLOOR, on_floor, n);
         break;
     default:
-        zk_exists(z, NODES_FORCED, true, on_forced_watched, n);
+        zk_watch(z, NODES_FORCED, on_forced_watched, n);
     }
 }
 
@@ -274,34 +295,6 @@ void nodes_connected(nodes *n)
 
 /* ---- when DONE ------------------------------------------------------------------------- */
 
-static void on_forced(void *arg, zk_code code, const char *data, size_t len, int32_t version)
-{
-    nodes *n = arg;
-    const quorum_options *options = &n->quorum->options;
-    char text[512];
-
-    if (!was_read(n, code) || version == n->forced_version)
-        return;
-    const bool several = version > n->forced_version + 1;
-    n->forced_version = version;
-    if (several) {
-        options->on_listening(options->arg);
-        return;
-    }
-    const int text_len = snprintf(text, sizeof text, "W ls:{%.*s/forced}:forced", (int)len, data);
-    options->on_wake(options->arg, text, (size_t)text_len);
-}
-
-static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
-{
-    nodes *n = arg;
-
-    (void)version;
-    if (!was_read(n, code))
-        return;
-    zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
-}
-
 bool nodes_watch_fired(nodes *n, const char *path)
 {
     if (strcmp(path, NODES_SERVERS) == 0) {
@@ -310,7 +303,7 @@ bool nodes_watch_fired(nodes *n, const char *path)
         return true;
     }
     if (strcmp(path, NODES_FORCED) == 0) {
-        zk_exists(n->quorum->zookeeper, NODES_FORCED, true, on_forced_watched_again, n);
+        zk_watch(n->quorum->zookeeper, NODES_FORCED, on_forced_watched, n);
         return true;
     }
     return false;

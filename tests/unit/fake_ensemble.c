@@ -6,7 +6,7 @@
 
 enum { NODES_MAX = 1024, CLIENTS_MAX = 4, WAITING_MAX = 1024, WATCHES_MAX = 128, TEXT_BYTES = 16384 };
 
-typedef enum kind { GET, SYNC, EXISTS, CHILDREN, MULTI } kind;
+typedef enum kind { GET, SYNC, WATCH, CHILDREN, MULTI } kind;
 
 typedef struct request {
     kind kind;
@@ -108,8 +108,8 @@ static zk_code apply_op(const zk_op *op, const zookeeper *owner, int32_t *versio
 {
     fake_node *node = find(op->path);
 
-    *version = op->kind == ZK_CREATE || op->kind == ZK_CREATE_EPHEMERAL ? 0 : -1;
-    if (*version == 0)
+    *version = 0;
+    if (op->kind == ZK_CREATE || op->kind == ZK_CREATE_EPHEMERAL)
         return create(op, owner);
     if (!node)
         return ZK_NO_NODE;
@@ -195,7 +195,7 @@ static const char *short_path(const char *path)
 
 const char *fake_next(const zookeeper *z)
 {
-    static const char *const reads[] = {"get", "sync", "exists", "list"};
+    static const char *const reads[] = {"get", "sync", "watch", "list"};
     static const char *const kinds[] = {"create", "ephemeral", "set", "delete", "check"};
     static char text[TEXT_BYTES];
     size_t at = 0;
@@ -238,7 +238,7 @@ static void end(const request *r, zk_code code, size_t failed, const int32_t *ve
 
     if (r->kind == GET || r->kind == SYNC)
         r->got(r->arg, code, node ? node->data : NULL, node ? node->len : 0, node ? node->version : -1);
-    else if (r->kind == EXISTS)
+    else if (r->kind == WATCH)
         r->found(r->arg, code, node ? node->version : -1);
     else if (r->kind == CHILDREN)
         r->listed(r->arg, code, NULL, 0);
@@ -412,9 +412,9 @@ void zk_sync_get(zookeeper *z, const char *path, zk_got *done, void *arg)
     keep(z, (request){.kind = SYNC, .path = path, .got = done, .arg = arg});
 }
 
-void zk_exists(zookeeper *z, const char *path, bool watch, zk_found *done, void *arg)
+void zk_watch(zookeeper *z, const char *path, zk_found *done, void *arg)
 {
-    keep(z, (request){.kind = EXISTS, .path = path, .watch = watch, .found = done, .arg = arg});
+    keep(z, (request){.kind = WATCH, .path = path, .watch = true, .found = done, .arg = arg});
 }
 
 void zk_children(zookeeper *z, const char *path, bool watch, zk_listed *done, void *arg)

@@ -132,7 +132,7 @@ TEST(without_a_quorum_the_state_says_so)
     for (size_t i = 0; i < ZOOKEEPER_FIXTURE_MAX; i++)
         assert_true(zookeeper_fixture_start_again(here.ensemble, i));
     assert_true(scene_until(&c.ready));
-    assert_int_equal(client_exists(&c, "/x", false).code, ZK_NO_NODE);
+    assert_int_equal(client_get(&c, "/x").code, ZK_NO_NODE);
     client_close(&c);
 }
 
@@ -167,8 +167,8 @@ TEST(a_watch_survives_the_loss_of_its_member)
     client c, other;
 
     client_ready(&c, scene_hosts(), "/lost");
-    assert_int_equal(client_exists(&c, "/early", true).code, ZK_NO_NODE);
-    assert_int_equal(client_exists(&c, "/later", true).code, ZK_NO_NODE);
+    assert_int_equal(client_watch(&c, "/early").code, ZK_NO_NODE);
+    assert_int_equal(client_watch(&c, "/later").code, ZK_NO_NODE);
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
     size_t at = member_of(&c);
     zookeeper_fixture_signal(here.ensemble, at, SIGKILL);
@@ -183,7 +183,7 @@ TEST(a_watch_survives_the_loss_of_its_member)
     assert_int_equal(client_sync_get(&c, "/later").code, ZK_OK);
     if (c.sessions == 1) { /* the election was not too long for it */
         assert_int_equal(c.n_watched, 2);
-        assert_int_equal(client_exists(&c, "/mine", false).code, ZK_OK);
+        assert_int_equal(client_get(&c, "/mine").code, ZK_OK);
     }
     assert_true(zookeeper_fixture_start_again(here.ensemble, at));
     client_close(&other);

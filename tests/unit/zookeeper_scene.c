@@ -176,11 +176,11 @@ answer client_sync_get(client *c, const char *path)
     return a;
 }
 
-answer client_exists(client *c, const char *path, bool watch)
+answer client_watch(client *c, const char *path)
 {
     answer a = {0};
 
-    zk_exists(c->zookeeper, path, watch, on_found, &a);
+    zk_watch(c->zookeeper, path, on_found, &a);
     assert_true(scene_until(&a.over));
     return a;
 }

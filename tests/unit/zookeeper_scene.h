@@ -79,7 +79,7 @@ zk_applied scene_on_applied; /* answer.n: how many ops */
 /* Requests, until they are over. */
 answer client_get(client *c, const char *path);
 answer client_sync_get(client *c, const char *path);
-answer client_exists(client *c, const char *path, bool watch);
+answer client_watch(client *c, const char *path);
 answer client_children(client *c, const char *path, bool watch);
 answer client_multi(client *c, const zk_op *ops, size_t n);
 zk_op client_op(zk_kind kind, const char *path, const char *data, int32_t version);
