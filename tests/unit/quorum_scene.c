@@ -13,6 +13,7 @@ static uint64_t now_ns;
 static call *calls[CALLS_MAX];
 static size_t n_calls;
 static server *open_servers[SERVERS_MAX];
+static stored_group read_group;
 
 uint64_t __wrap_clock_now_ns(void);
 uint64_t __wrap_clock_now_ns(void)
@@ -25,6 +26,7 @@ int scene_setup(void **state)
     (void)state;
     now_ns = CLOCK_NS_PER_S;
     n_calls = 0;
+    stored_init(&read_group);
     fake_begin();
     return uv_loop_init(&loop);
 }
@@ -37,6 +39,7 @@ int scene_teardown(void **state)
             server_close(open_servers[i]);
     while (n_calls > 0)
         call_free(calls[0]);
+    stored_free(&read_group);
     fake_end();
     return uv_loop_close(&loop);
 }
@@ -277,11 +280,12 @@ const char *path_of_group(const char *in)
     return path;
 }
 
-void read_group_node(stored_group *s, const char *in)
+stored_group *group_in_node(const char *in)
 {
     const fake_node *node = fake_find(path_of_group(in));
 
-    assert_true(stored_unpack(s, node->data, node->len));
+    assert_true(stored_unpack(&read_group, node->data, node->len));
+    return &read_group;
 }
 
 void write_group(const char *in, const stored_group *s)

@@ -77,7 +77,8 @@ void pass_ms(server *s, uint64_t ms);
 
 /* The node of "ns/<group>". */
 const char *path_of_group(const char *in);
-void read_group_node(stored_group *s, const char *in);
+/* What it has; until the next call, and the end of the test. */
+stored_group *group_in_node(const char *in);
 /* As a server would that nobody knows. */
 void write_group(const char *in, const stored_group *s);
 
