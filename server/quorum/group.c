@@ -36,17 +36,6 @@ enum {
 
 /* ---- the cache ------------------------------------------------------------------------- */
 
-static void free_messages(group *g)
-{
-    stored_message *m;
-
-    while ((m = TAILQ_FIRST(&g->own))) {
-        TAILQ_REMOVE(&g->own, m, in_all);
-        free(m->text);
-        free(m);
-    }
-}
-
 static void free_group(group *g)
 {
     quorum *q = g->quorum;
@@ -56,7 +45,6 @@ static void free_group(group *g)
     TAILQ_REMOVE(&q->cache, g, in_cache);
     if (g->is_todo)
         TAILQ_REMOVE(&q->todo, g, in_todo);
-    free_messages(g);
     stored_free(&g->known);
     lks_rpc_arena_free(g->arena);
     free(g->path);
@@ -170,7 +158,7 @@ static void deliver_own(group *g)
 
     TAILQ_FOREACH(m, &g->own, in_all)
         deliver(g, m);
-    free_messages(g);
+    TAILQ_INIT(&g->own);
 }
 
 /* Delivers the messages of other servers after a read. */
@@ -222,9 +210,9 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
 {
-    stored_message *m = memory_alloc(sizeof *m);
+    stored_message *m = memory_in(g->arena, sizeof *m);
 
-    m->text = memory_copy(text.data, text.len);
+    m->text = memory_copy_in(g->arena, text.data, text.len);
     m->len = text.len;
     TAILQ_INSERT_TAIL(&g->own, m, in_all);
 }
@@ -263,7 +251,7 @@ static void requeue_running(group *g)
         else
             quorum_drop(p);
     }
-    free_messages(g);
+    TAILQ_INIT(&g->own);
 }
 
 /* The result of a call: the reply of the function, or an error that refused the call before it ran, as when the group

@@ -52,7 +52,7 @@ typedef struct group {
     int64_t version_us;    /* the time stored by the write of this version */
     int32_t floor_version; /* of NODES_FLOOR before the node was read: while it stays, the node was not created again */
     pending_list waiting, running;
-    lks_rpc_arena *arena;             /* has the data to write, and replies */
+    lks_rpc_arena *arena;             /* has the data to write, replies, and `own` */
     lks_rpc_slice data;               /* to write; data.data NULL: no change, only the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
     int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */

@@ -140,16 +140,14 @@ TEST(a_session_that_expired_is_followed_by_another)
 {
     client c, other;
 
-    client_ready(&other, scene_hosts(), "/expired");
-    client_close(&other);
     here.session_ms = SCENE_SHORT_MS;
     size_t at = 0;
     char hosts[32];
+    scene_hosts(); /* starts the ensemble */
     snprintf(hosts, sizeof hosts, "127.0.0.1:%u", zookeeper_fixture_port(here.ensemble, at));
     client_ready(&c, hosts, "/expired");
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/expired", NULL);
-    assert_true(scene_until(&other.ready));
+    client_ready(&other, zookeeper_fixture_hosts(here.ensemble), "/expired");
     zookeeper_fixture_signal(here.ensemble, at, SIGSTOP);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
     while (process_now_ms() < end && !(other.ready && client_sync_get(&other, "/mine").code == ZK_NO_NODE))
@@ -172,8 +170,7 @@ TEST(a_watch_survives_the_loss_of_its_member)
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
     size_t at = member_of(&c);
     zookeeper_fixture_signal(here.ensemble, at, SIGKILL);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/lost", NULL);
-    assert_true(scene_until(&other.ready));
+    client_ready(&other, zookeeper_fixture_hosts(here.ensemble), "/lost");
     assert_int_equal(client_apply(&other, ZK_CREATE, "/early", "", 0), ZK_OK);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
     while ((!c.ready || c.states < 3) && process_now_ms() < end) /* ready, lost, ready */
