@@ -59,7 +59,7 @@ static two_machines *m;
 static uint64_t seed, chance;
 static int64_t now_us = INT64_C(1700000000000123);
 
-enum { WORDS_MAX = 16, VALUES = 19 };
+enum { WORDS_MAX = 48, VALUES = 19 };
 
 typedef struct words {
     lks_rpc_slice word[WORDS_MAX];
@@ -106,6 +106,7 @@ static void compare(const char *function, words *w)
 
 /* k a key; g, h, z mostly a key that is a string, a hash, a sorted set; f a field or member, v a value, i an integer, s a
  * score, c a channel; other words as they are. */
+#define ALL_FIELDS " f f f f f f f f f f f f"
 static const char *const templates[] = {
     "GET g",
     "SET g v",
@@ -129,6 +130,7 @@ static const char *const templates[] = {
     "HLEN h",
     "HGETALL h",
     "HMGET h f f f",
+    "HMGET h" ALL_FIELDS ALL_FIELDS ALL_FIELDS,
     "HINCRBY h f i",
     "HRANDFIELD h 100 WITHVALUES",
     "HRANDFIELD h 0 WITHVALUES",
