@@ -8,6 +8,9 @@
 #include "base/hash.h"
 #include "memory.h"
 
+/* Spreads hashes of similar names, whose first bits are equal, over all numbers. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
 /* ---- order and sizes -------------------------------------------------------------- */
 
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b)
@@ -237,7 +240,7 @@ static entry *insert_at(keys *k, size_t place, lks_rpc_slice name, keys_type typ
     if (name.len > 0)
         memcpy(e->name, name.data, name.len);
     e->seen = (keys_entry){.name = {e->name, name.len}, .type = type};
-    e->hash = hash_folded(hash_more(HASH_START, name.data, name.len)) >> (64 - KEYS_HASH_BITS);
+    e->hash = SPREAD * hash_folded(hash_more(HASH_START, name.data, name.len)) >> (64 - KEYS_HASH_BITS);
     if (k->n == k->room) {
         size_t room = k->room ? 2 * k->room : 16;
         entry **entries = memory_alloc(room * sizeof(entry *));
@@ -321,36 +324,15 @@ const keys_entry *keys_at(const keys *k, size_t i)
     return &k->entries[i]->seen;
 }
 
-/* *last: the highest hash of the first `count` keys from the cursor on, in the order of hashes. Returns their number,
- * at most `count`. */
-static size_t last_of_step(const keys *k, uint64_t cursor, size_t count, uint64_t *last)
-{
-    uint64_t least[KEYS_SCAN_MAX];
-    size_t n = 0;
-
-    for (size_t i = 0; i < k->n; i++) {
-        uint64_t hash = k->entries[i]->hash;
-        if (hash < cursor || (n == count && hash >= least[n - 1]))
-            continue;
-        size_t place = n < count ? n++ : n - 1;
-        for (; place > 0 && least[place - 1] > hash; place--)
-            least[place] = least[place - 1];
-        least[place] = hash;
-    }
-    *last = n > 0 ? least[n - 1] : 0;
-    return n;
-}
-
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key), void *arg)
 {
-    uint64_t last, from = *cursor;
+    const uint64_t hashes = UINT64_C(1) << KEYS_HASH_BITS, steps = k->n / count + 1;
+    const uint64_t from = *cursor, to = from + hashes / steps + 1;
 
-    count = count < 1 ? 1 : count > KEYS_SCAN_MAX ? KEYS_SCAN_MAX : count;
-    size_t n = last_of_step(k, from, count, &last);
-    for (size_t i = 0; n > 0 && i < k->n; i++)
-        if (k->entries[i]->hash >= from && k->entries[i]->hash <= last)
+    for (size_t i = 0; i < k->n; i++)
+        if (k->entries[i]->hash >= from && k->entries[i]->hash < to)
             take(arg, &k->entries[i]->seen);
-    *cursor = n < count ? 0 : last + 1;
+    *cursor = to < hashes ? to : 0;
 }
 
 bool keys_delete(keys *k, lks_rpc_slice name)
