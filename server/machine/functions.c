@@ -65,12 +65,19 @@ static void *allocate(void *arg, void *block, size_t old_size, size_t size)
     return moved;
 }
 
+static functions *functions_of(lua_State *L)
+{
+    void *f;
+
+    lua_getallocf(L, &f);
+    return f;
+}
+
 static void on_step(lua_State *L, lua_Debug *debug)
 {
-    functions *f;
+    functions *f = functions_of(L);
 
     (void)debug;
-    lua_getallocf(L, (void **)&f);
     f->instructions += INSTRUCTIONS_OF_STEP;
     if (f->instructions < INSTRUCTIONS_MAX)
         return;
@@ -108,11 +115,6 @@ static int collect(lua_State *L)
 {
     lua_gc(L, LUA_GCCOLLECT, 0);
     return 0;
-}
-
-static functions *functions_at(lua_State *L)
-{
-    return lua_touserdata(L, lua_upvalueindex(1));
 }
 
 /* ---- redis.call, redis.pcall ---------------------------------------------------------- */
@@ -163,7 +165,7 @@ static const char *refusal_of(const command *known, int n)
 
 static int run_command(lua_State *L, bool raises)
 {
-    const running_call *r = functions_at(L)->running;
+    const running_call *r = functions_of(L)->running;
     int n = lua_gettop(L);
     lks_rpc_slice on_stack[WORDS_FEW];
     lks_rpc_slice *words = on_stack;
@@ -212,20 +214,18 @@ static int protected_call(lua_State *L)
     return lua_gettop(L);
 }
 
-/* ---- redis.register_function ---------------------------------------------------------- */
+/* ---- other members -------------------------------------------------------------------- */
 
 /* register_function{function_name=, callback=, flags=} */
 static int register_function(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, functions_at(L)->definitions);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, functions_of(L)->definitions);
     lua_getfield(L, 1, "function_name");
     lua_pushvalue(L, 1);
     lua_rawset(L, -3);
     return 0;
 }
-
-/* ---- other members -------------------------------------------------------------------- */
 
 static int sha1hex(lua_State *L)
 {
@@ -233,10 +233,8 @@ static int sha1hex(lua_State *L)
     char text[2 * SHA1_BYTES + 1];
     size_t len;
 
-    if (lua_gettop(L) != 1)
-        return return_error(L, "ERR wrong number of arguments", true);
-    const char *data = lua_tolstring(L, 1, &len);
-    if (EVP_Digest(data ? data : "", data ? len : 0, digest, NULL, EVP_sha1(), NULL) != 1)
+    const char *data = luaL_checklstring(L, 1, &len);
+    if (EVP_Digest(data, len, digest, NULL, EVP_sha1(), NULL) != 1)
         return luaL_error(L, "SHA-1 is not available");
     hex_encode(digest, sizeof digest, text);
     lua_pushlstring(L, text, 2 * (size_t)SHA1_BYTES);
@@ -244,7 +242,7 @@ static int sha1hex(lua_State *L)
 }
 
 /* Sets the globals `redis` and `pcall`. */
-static void open_redis(lua_State *L, functions *f)
+static void open_redis(lua_State *L)
 {
     static const luaL_Reg members[] = {{"call", redis_call},
                                        {"pcall", redis_pcall},
@@ -252,15 +250,8 @@ static void open_redis(lua_State *L, functions *f)
                                        {"sha1hex", sha1hex},
                                        {NULL, NULL}};
 
-    lua_newtable(L);
-    for (const luaL_Reg *member = members; member->name; member++) {
-        lua_pushlightuserdata(L, f);
-        lua_pushcclosure(L, member->func, 1);
-        lua_setfield(L, -2, member->name);
-    }
-    lua_setglobal(L, "redis");
-    lua_pushcfunction(L, protected_call);
-    lua_setglobal(L, "pcall");
+    luaL_register(L, "redis", members);
+    lua_register(L, "pcall", protected_call);
 }
 
 /* ---- replies ------------------------------------------------------------------------ */
@@ -296,13 +287,9 @@ static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
 {
     if (depth == DEPTH_MAX)
         luaL_error(L, "the reply is nested too deeply");
-    if (has_text(L, "err")) {
-        store_value value = text_value(L, arena, STORE_ERROR);
-        lua_pop(L, 1);
-        return value;
-    }
-    if (has_text(L, "ok")) {
-        store_value value = text_value(L, arena, STORE_STRING);
+    const bool is_error = has_text(L, "err");
+    if (is_error || has_text(L, "ok")) {
+        store_value value = text_value(L, arena, is_error ? STORE_ERROR : STORE_STRING);
         lua_pop(L, 1);
         return value;
     }
@@ -478,7 +465,7 @@ static int load_protected(lua_State *L)
 
     open_libraries(L);
     lua_struct_open(L);
-    open_redis(L, l->functions);
+    open_redis(L);
     lua_newtable(L);
     l->functions->definitions = luaL_ref(L, LUA_REGISTRYINDEX);
     if (luaL_loadbuffer(L, l->text.data + head, l->text.len - head, "@user_function") != 0)

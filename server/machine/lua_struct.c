@@ -67,10 +67,7 @@ static int unpack(lua_State *L)
 
 void lua_struct_open(lua_State *L)
 {
-    lua_createtable(L, 0, 2);
-    lua_pushcfunction(L, pack);
-    lua_setfield(L, -2, "pack");
-    lua_pushcfunction(L, unpack);
-    lua_setfield(L, -2, "unpack");
-    lua_setglobal(L, "struct");
+    static const luaL_Reg members[] = {{"pack", pack}, {"unpack", unpack}, {NULL, NULL}};
+
+    luaL_register(L, "struct", members);
 }
