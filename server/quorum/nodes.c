@@ -72,7 +72,6 @@ nodes *nodes_new(quorum *q)
 
     n->quorum = q;
     n->retry.due = on_retry;
-    memory_reserve_timers(&q->timers.heap, 1);
     snprintf(n->own, sizeof n->own, NODES_SERVERS "/%s", q->options.server);
     return n;
 }

@@ -12,7 +12,7 @@
 #include "quorum/quorum_parts.h"
 #include "quorum/sweep_groups.h"
 
-enum { GRACE_MS = 1000, AGAIN_MS = 500 };
+enum { GRACE_MS = 1000, AGAIN_MS = 500, OWN_TIMERS = 2 /* of nodes.c and sweep_groups.c */ };
 
 #define SCHEME "zookeeper://"
 
@@ -277,7 +277,7 @@ void quorum_submit(void *lock_store, const store_call *call, uint64_t deadline_n
         .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
-    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* one more for nodes.c */
+    memory_reserve_timers(&q->timers.heap, q->n_pending + OWN_TIMERS);
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
     quorum_queue_group(p->group);
@@ -315,6 +315,7 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
     TAILQ_INIT(&q->cache);
     fault_keep(&q->fault, STORE_FAULT(STORE_UNREACHABLE, "the lock store is not connected yet"));
     loop_timers_init(&q->timers, options->loop, q);
+    memory_reserve_timers(&q->timers.heap, OWN_TIMERS);
     uv_idle_init(options->loop, &q->turn);
     q->turn.data = q;
     q->nodes = nodes_new(q);
@@ -342,7 +343,6 @@ static void on_zookeeper_closed(void *arg)
     quorum *q = arg;
 
     group_end_all_calls(q);
-    group_sweep_close(q->sweep, &q->barrier);
     close_barrier_handle(&q->barrier, &q->timers.uv);
     close_barrier_handle(&q->barrier, &q->turn);
     close_barrier_begin(&q->barrier, q, release, q->closed, q->closed_arg);

@@ -4,6 +4,7 @@
 #include "digest.h"
 #include "functions/library.h"
 #include "memory.h"
+#include "quorum/sweep_groups.h"
 
 enum { CALLS_MAX = 1024, SERVERS_MAX = 4 };
 
@@ -79,9 +80,7 @@ static void on_listening(void *arg)
 
 void server_open(server *s, const char *id, bool up)
 {
-    static uint64_t last_ms = 600000;
-
-    *s = (server){.id = id, .sweep_ms = ++last_ms};
+    *s = (server){.id = id};
     const quorum_options options = {.loop = &loop,
                                     .url = "zookeeper://zk1/lockstock",
                                     .url_from = "--lock-store",
@@ -89,7 +88,7 @@ void server_open(server *s, const char *id, bool up)
                                     .library_text = functions_text,
                                     .library_len = functions_len,
                                     .library_digest = functions_digest,
-                                    .sweep_ms = s->sweep_ms,
+                                    .sweep_ms = SCENE_SWEEP_MS,
                                     .on_ready = on_ready,
                                     .on_wake = on_wake,
                                     .on_listening = on_listening,
@@ -125,17 +124,9 @@ void server_close(server *s)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-static void ring_sweep(uv_handle_t *handle, void *arg)
-{
-    uv_timer_t *timer = (uv_timer_t *)handle;
-
-    if (handle->type == UV_TIMER && uv_timer_get_repeat(timer) == ((const server *)arg)->sweep_ms)
-        timer->timer_cb(timer);
-}
-
 void server_sweep(server *s)
 {
-    uv_walk(&loop, ring_sweep, s);
+    group_sweep_begin(s->q->sweep);
 }
 
 /* ---- calls ----------------------------------------------------------------------------- */

@@ -403,6 +403,15 @@ TEST_WITH(waiters_of_a_server_that_is_gone_leave, scene_setup_a, scene_teardown)
     assert_null(keys_find(k, lks_rpc_slice_of("ls:{ns/g}:lock:w:x")));
 }
 
+TEST(sweeps_follow_each_other)
+{
+    for (int i = 0; i < 2; i++) {
+        pass_ms(&a, SCENE_SWEEP_MS);
+        expects(&a, "list /groups/00");
+        settle_all(&a);
+    }
+}
+
 TEST(only_the_first_of_the_living_servers_sweeps)
 {
     open_both();
