@@ -195,15 +195,12 @@ static void release(void *owner)
     free(h);
 }
 
-lks_code hosts_open(uv_loop_t *loop, const char *text, hosts_found *found, void *arg, hosts **ret, lks_error *error)
+hosts *hosts_open(uv_loop_t *loop, const char *text, hosts_found *found, void *arg)
 {
     hosts *h = memory_alloc(sizeof *h);
 
     *h = (hosts){.host = memory_alloc(HOSTS_MAX * sizeof *h->host), .found = found, .arg = arg};
-    if (parse(h, text, error) != LKS_OK) {
-        release(h);
-        return LKS_INVALID_ARGUMENT;
-    }
+    parse(h, text, NULL);
     for (size_t i = 0; i < h->n; i++) {
         struct addrinfo *all = resolve_numeric(h->host[i].at.host, h->host[i].at.port);
         h->host[i].is_name = !all;
@@ -215,8 +212,7 @@ lks_code hosts_open(uv_loop_t *loop, const char *text, hosts_found *found, void 
     uv_async_init(loop, &h->answered, on_answered);
     uv_timer_init(loop, &h->patience);
     h->answered.data = h->patience.data = h;
-    *ret = h;
-    return LKS_OK;
+    return h;
 }
 
 void hosts_close(hosts *h, void (*closed)(void *arg), void *arg)

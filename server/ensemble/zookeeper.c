@@ -289,17 +289,10 @@ lks_code zk_check(const zk_options *options, lks_error *error)
     return hosts_check(options->hosts, error);
 }
 
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+zookeeper *zk_open(const zk_options *options)
 {
-    hosts *members;
-
-    if (zk_check(options, error) != LKS_OK)
-        return LKS_INVALID_ARGUMENT;
     zookeeper *z = memory_alloc(sizeof *z);
-    if (hosts_open(options->loop, options->hosts, on_found, z, &members, error) != LKS_OK) {
-        free(z);
-        return LKS_INVALID_ARGUMENT;
-    }
+
     *z = (zookeeper){
         .loop = options->loop,
         .root = memory_copy(options->root, strlen(options->root)),
@@ -307,15 +300,14 @@ lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
         .credentials = options->credentials ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
         .session_timeout_ms = options->session_timeout_ms ? options->session_timeout_ms : ZK_SESSION_TIMEOUT_MS,
         .on = options->events,
-        .hosts = members,
+        .hosts = hosts_open(options->loop, options->hosts, on_found, z),
         .random = backoff_random(),
     };
     uv_timer_init(z->loop, &z->timer);
     z->timer.data = z;
     requests_init(z);
     start(z);
-    *ret = z;
-    return LKS_OK;
+    return z;
 }
 
 void zk_close(zookeeper *z, void (*closed)(void *arg), void *arg)

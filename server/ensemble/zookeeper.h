@@ -60,14 +60,13 @@ typedef struct zk_options {
     zk_events events;
 } zk_options;
 
-/* Checks hosts, root and credentials as zk_open does, and opens nothing. */
+/* LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. */
 lks_code zk_check(const zk_options *options, lks_error *error);
 
-/* Starts to connect, and tries until zk_close. With credentials, only their user may use the nodes that the client
- * creates; without, everyone may. LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. The
- * members are tried in random order, so that clients spread over them. If a member does not answer for two thirds of
- * the session timeout, the next one is tried. */
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error);
+/* Starts to connect, and tries until zk_close. The options have passed zk_check. With credentials, only their user may
+ * use the nodes that the client creates; without, everyone may. The members are tried in random order, so that clients
+ * spread over them. If a member does not answer for two thirds of the session timeout, the next one is tried. */
+zookeeper *zk_open(const zk_options *options);
 
 /* Whether requests are sent. */
 bool zk_is_ready(const zookeeper *zookeeper);

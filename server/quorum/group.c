@@ -386,8 +386,8 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         g->version_us = g->known.time_us;
     } else if (code == ZK_NO_NODE) {
         begin_group(g, now_ns);
-    } else if (code == ZK_NO_AUTH || code == ZK_REFUSED) {
-        group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+    } else if (quorum_refusal(code)) {
+        group_refuse(g, *quorum_refusal(code));
         return;
     } else {
         become_stale(g);

@@ -110,8 +110,8 @@ static bool has_answer(nodes *n, zk_code code)
     n->is_pending = false;
     if (n->quorum->state == QUORUM_CLOSED)
         return false;
-    if (code == ZK_NO_AUTH || code == ZK_REFUSED)
-        fail(n, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+    if (quorum_refusal(code))
+        fail(n, *quorum_refusal(code));
     else if (code == ZK_NOT_SENT || code == ZK_UNKNOWN)
         loop_timers_set(&n->quorum->timers, &n->retry, clock_in_ms(AGAIN_MS));
     else

@@ -90,9 +90,14 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
     return LKS_OK;
 }
 
-const store_fault quorum_denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
-const store_fault quorum_refused =
-    STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: the ensemble is read-only, or the path has a quota");
+const store_fault *quorum_refusal(zk_code code)
+{
+    static const store_fault denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
+    static const store_fault refused =
+        STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: the ensemble is read-only, or the path has a quota");
+
+    return code == ZK_NO_AUTH ? &denied : code == ZK_REFUSED ? &refused : NULL;
+}
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
@@ -303,8 +308,7 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
     if (code == LKS_OK) {
         code =
             functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
-        if (code == LKS_OK && (code = zk_open(&zk, &q->zookeeper, error)) != LKS_OK)
-            functions_close(q->functions);
+        q->zookeeper = code == LKS_OK ? zk_open(&zk) : NULL;
         place_clear(&at);
     }
     if (code != LKS_OK) {

@@ -94,7 +94,7 @@ struct quorum {
 };
 
 /* quorum.c */
-extern const store_fault quorum_denied, quorum_refused;
+const store_fault *quorum_refusal(zk_code code); /* NULL: the ensemble has not refused anything */
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault);
 void quorum_end(pending *p, const store_result *result);
 void quorum_drop(pending *p); /* frees it without an answer */
