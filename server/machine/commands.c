@@ -487,6 +487,12 @@ static const char *pubsub(const command_call *c)
 
 /* ---- the table ---------------------------------------------------------------------- */
 
+typedef struct command {
+    const char *name;
+    int arity; /* number of words, with the name; negative: the minimum */
+    const char *(*run)(const command_call *c);
+} command;
+
 /* Sorted by name. */
 static const command commands[] = {
     {"CLUSTER", -2, cluster},  {"DEL", -2, del},
@@ -508,7 +514,7 @@ static int compare_names(const void *name, const void *row)
     return strcasecmp(name, ((const command *)row)->name);
 }
 
-const command *command_find(lks_rpc_slice name)
+static const command *find(lks_rpc_slice name)
 {
     char text[16];
 
@@ -517,4 +523,15 @@ const command *command_find(lks_rpc_slice name)
     memcpy(text, name.data, name.len);
     text[name.len] = '\0';
     return bsearch(text, commands, sizeof commands / sizeof commands[0], sizeof commands[0], compare_names);
+}
+
+const char *command_run(const command_call *c)
+{
+    const command *known = find(c->words[0]);
+
+    if (!known)
+        return "ERR Unknown Redis command called from script";
+    if (known->arity >= 0 ? c->n != (size_t)known->arity : c->n < (size_t)-known->arity)
+        return "ERR Wrong number of args calling Redis command from script";
+    return known->run(c);
 }

@@ -12,22 +12,13 @@ typedef struct command_call {
     keys *keys;
     const functions_hooks *hooks;
     int64_t now_us;
-    size_t n; /* number of words; the first is the name of the command */
+    size_t n; /* number of words, at least 1; the first is the name of the command */
     const lks_rpc_slice *words;
 } command_call;
 
-/* Pushes the reply, as Redis converts RESP2 for Lua, and returns NULL. Or pushes nothing, changes no key, and returns
- * the error text of Redis, which is static. It raises a Lua error only when memory runs out. */
-typedef const char *command_run(const command_call *c);
-
-typedef struct command {
-    const char *name;
-    int arity; /* number of words, with the name; negative: the minimum */
-    command_run *run;
-} command;
-
-/* Returns NULL for an unknown command. */
-const command *command_find(lks_rpc_slice name);
+/* Runs the command. Pushes the reply, as Redis converts RESP2 for Lua, and returns NULL. Or pushes nothing, changes no
+ * key, and returns the error text of Redis, which is static. It raises a Lua error only when memory runs out. */
+const char *command_run(const command_call *c);
 
 void command_push_text(lua_State *L, lks_rpc_slice text);
 

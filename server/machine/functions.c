@@ -154,15 +154,6 @@ static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
     return true;
 }
 
-static const char *refusal_of(const command *known, int n)
-{
-    if (!known)
-        return "ERR Unknown Redis command called from script";
-    if (known->arity >= 0 ? n != known->arity : n < -known->arity)
-        return "ERR Wrong number of args calling Redis command from script";
-    return NULL;
-}
-
 static int run_command(lua_State *L, bool raises)
 {
     const running_call *r = functions_of(L)->running;
@@ -178,12 +169,9 @@ static int run_command(lua_State *L, bool raises)
         words = lua_newuserdata(L, (size_t)n * sizeof *words); /* above the words, until this function returns */
     if (!read_words(L, n, words))
         return return_error(L, "ERR Lua redis lib command arguments must be strings or integers", raises);
-    const command *known = command_find(words[0]);
-    const char *wrong = refusal_of(known, n);
     const command_call call = {
         .L = L, .keys = r->keys, .hooks = r->hooks, .now_us = r->now_us, .n = (size_t)n, .words = words};
-    if (!wrong)
-        wrong = known->run(&call);
+    const char *wrong = command_run(&call);
     return wrong ? return_error(L, wrong, raises) : 1;
 }
 
