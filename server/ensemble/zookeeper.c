@@ -10,6 +10,7 @@
  * and from each to CLOSING. Names are resolved again for each session, and every NAMES_AGAIN_MS while CONNECTING. */
 #include "ensemble/zookeeper.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,8 +213,7 @@ static void on_found(void *arg, const char *addresses, const char *why)
 {
     zookeeper *z = arg;
     const session_events events = {.changed = on_changed, .watch = on_watch, .arg = z};
-    char reason[ZOOKEEPER_REASON_BYTES + LKS_ERROR_MESSAGE_MAX];
-    lks_error error;
+    char reason[ZOOKEEPER_REASON_BYTES];
 
     if (z->state == CONNECTING && addresses)
         session_set_addresses(z->session, addresses);
@@ -221,12 +221,13 @@ static void on_found(void *arg, const char *addresses, const char *why)
         return;
     if (!addresses) {
         snprintf(reason, sizeof reason, "the lock store's hosts cannot be found: %s", why);
-    } else if (session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events, &z->session, &error) ==
-               LKS_OK) {
-        start_connecting(z);
-        return;
     } else {
-        snprintf(reason, sizeof reason, "the lock store is unreachable: %s", error.message);
+        z->session = session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events);
+        if (z->session) {
+            start_connecting(z);
+            return;
+        }
+        snprintf(reason, sizeof reason, "the lock store is unreachable: %s", strerror(errno));
     }
     pause_then_start(z);
     report(z, reason);
