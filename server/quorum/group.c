@@ -118,6 +118,7 @@ group *group_find(quorum *q, lks_rpc_slice base)
         g = memory_alloc(sizeof *g + base.len + 1);
         g->quorum = q;
         g->version = -1;
+        g->heard = UINT64_MAX;
         g->arena = memory_arena();
         g->path = paths_of_group(base);
         stored_init(&g->known);
@@ -167,13 +168,9 @@ static void deliver_read(group *g)
     const quorum_options *options = &g->quorum->options;
     const stored_message *m, *first = TAILQ_FIRST(&g->known.messages);
     const uint64_t heard = g->heard;
-    const bool missed = g->was_heard && g->known.sent > heard && (!first || first->number > heard + 1);
+    const bool missed = g->known.sent > heard && (!first || first->number > heard + 1);
 
     g->heard = g->known.sent;
-    if (!g->was_heard) {
-        g->was_heard = true;
-        return;
-    }
     TAILQ_FOREACH(m, &g->known.messages, in_all)
         if (m->number > heard && strcmp(m->server, options->server) == 0)
             deliver(g, m);
@@ -339,7 +336,6 @@ static void begin_group(group *g, uint64_t now_ns)
     stored_clear(&g->known);
     g->version = -1;
     g->clock = (group_clock){.time_us = time_us > known_us ? time_us : known_us, .at_ns = now_ns};
-    g->was_heard = true;
     g->heard = 0;
 }
 

@@ -60,8 +60,7 @@ typedef struct group {
     uint64_t write;                   /* the number of the last write by this server */
     bool was_stale;                   /* the last write was not confirmed: sync before the next read */
     bool in_doubt;                    /* and it may have been applied */
-    bool was_heard;                   /* messages up to `heard` were delivered */
-    uint64_t heard;
+    uint64_t heard;   /* messages up to this one were delivered; UINT64_MAX: the group was not read yet */
     unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */
     bool has_waiters; /* this server parks calls for it, so it must notice writes of other servers */
     bool watches;     /* a watch reports those writes */
