@@ -36,7 +36,7 @@ typedef struct sighting {
 
 struct group_sweep {
     shards walk;
-    bool is_walking, is_over;
+    bool is_walking;
     sighting *sightings; /* uthash */
     struct timer timer;
     zk_op ops[DELETE_AT_ONCE + 1]; /* the deletions; their paths belong to sightings */
@@ -126,7 +126,7 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
     s->n_ops = 0;
     if (s->walk.quorum->state != QUORUM_CLOSED)
         nodes_read_floor(s->walk.quorum->nodes);
-    if (s->is_over)
+    if (s->walk.shard == SHARDS) /* it was the last request */
         end_walk(s, true);
     else
         shards_next(&s->walk);
@@ -169,7 +169,6 @@ static void on_end(void *arg, bool complete)
 {
     group_sweep *s = arg;
 
-    s->is_over = true;
     if (complete && s->n_ops > 0)
         delete_groups(s);
     else
@@ -184,7 +183,6 @@ void group_sweep_begin(group_sweep *s)
         return;
     s->walk = (shards){.quorum = q, .prefix = "", .group = on_group, .end = on_end, .arg = s};
     s->is_walking = true;
-    s->is_over = false;
     s->n_ops = 0;
     s->n_deleted = 0;
     s->floor_version = nodes_floor_version(q->nodes);
