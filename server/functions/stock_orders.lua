@@ -47,6 +47,13 @@ local function end_hold(s, id, order, kind, state, reason)
   move_end(s, id, false)
 end
 
+-- The same for a call that writes. An expired hold ends now: if the clock steps back, its order stays EXPIRED.
+local function order_ended(s, id)
+  local order, state, hold_ms = order_now(s, id)
+  if state == 'EXPIRED' and order[STATE] ~= state then end_hold(s, id, order, state, state, '') end
+  return order, state, hold_ms
+end
+
 -- Returns why an expired order cannot get its stock again; nil: it can.
 local function barred(s, order)
   local sold_out
@@ -81,7 +88,7 @@ end
 -- again '1': take the stock again if the hold has expired
 -- -> {outcome, 1 if replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
 local function confirm(s, id, again)
-  local order, state = order_now(s, id)
+  local order, state = order_ended(s, id)
   if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', 1, view_confirmed(order)} end
   if state == 'EXPIRED' and again == '1' then return reacquire(s, id, order) end
@@ -94,7 +101,7 @@ define_pass('stock_confirm', {'allow-oom'}, confirm, SHARED)
 
 -- -> {outcome, ms left of the hold}
 local function extend_hold(s, id, hold_ms)
-  local order, state = order_now(s, id)
+  local order, state = order_ended(s, id)
   if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'RETURNED' then return {'CONFIRMED', 0} end
   if state ~= 'RESERVED' then return {state, 0} end
@@ -107,7 +114,7 @@ define_pass('stock_extend_hold', {'allow-oom'}, extend_hold, SHARED)
 -- An unknown order has nothing to cancel, but must be refused if it comes later. Returns nil if `leave_mark` is false
 -- and a mark for that is still needed.
 local function cancel(s, leave_mark, id, reason)
-  local order, state, hold_ms = order_now(s, id)
+  local order, state, hold_ms = order_ended(s, id)
   if not order then
     local there = elsewhere(s.base)
     if there or not leave_mark then return there end
@@ -119,11 +126,9 @@ local function cancel(s, leave_mark, id, reason)
     return {'ALREADY_CONFIRMED', 0, view_order(order, state, hold_ms)}
   end
   if state == 'CANCELLED' then return {'CANCELLED', 1, view_order(order, state, 0)} end
-  if order[STATE] == 'EXPIRED' then
+  if state == 'EXPIRED' then
     order[STATE] = 'CANCELLED'
     save_order(s, id, order)
-  elseif state == 'EXPIRED' then
-    end_hold(s, id, order, 'EXPIRED', 'CANCELLED', '')
   else
     end_hold(s, id, order, 'CANCELLED', 'CANCELLED', reason)
   end

@@ -286,3 +286,19 @@ function case.whatever_fails_nobody_is_stuck_and_none_excluded_holds()
     eq(queue_keys(), 0)
   end)
 end
+
+-- promise L56
+function case.with_foreign_data_in_any_key_each_call_ends()
+  rounds(30, 1500, function()
+    start()
+    for _ = 1, CALLS // 3 do chaos_call() end
+    redis("SET", pick_from(keys_like "ls:{default/g}:lock:[hnsw]:*"), "foreign")
+    for _ = 1, CALLS // 3 do
+      local t = any_token()
+      if #t.targets == 0 then choose_targets(t) end
+      choose{3, function() wait_as(parking_server(), t) end, 3, function() release_at(any_server() .. " " .. t.alias) end,
+        1, function() pass(TICK) end}
+      for name = 0, NAMES - 1 do fcall("lock_promote", "ls:{default/g}:", "1", "n" .. name) end
+    end
+  end)
+end

@@ -91,6 +91,14 @@ function case.a_lost_name_cannot_be_released()
   acquire "T3 c"; pass(1000); release "T3" "NOT_HELD"; release "T3 c" "NOT_HELD"; acquire "T3 c" "TOKEN_SPENT"
 end
 
+-- The store's clock was ahead for a moment: the lease seemed to have expired when it was released.
+function case.a_token_released_after_its_lease_stays_spent_when_the_clock_steps_back()
+  acquire("T1 a", {lease_ms = 5000}); acquire("T2 b:S c", {lease_ms = 5000}); acquire "T3 b:S"
+  pass(6); release "T1" "NOT_HELD"; release "T2" "NOT_HELD"; pass(-6)
+  acquire "T1 a" "TOKEN_SPENT"; acquire "T2 b:S c" "TOKEN_SPENT"
+  acquire "T4 a c" "ACQUIRED"; inspect "b" "SHARED T3"
+end
+
 -- promise L7
 function case.an_unseen_token_is_spent_by_its_release()
   release "T1 a" "NOT_HELD"; release "T1 a" "NOT_HELD"

@@ -19,6 +19,14 @@ function case.stock_is_back_the_moment_its_hold_ends()
   ledger() "PUT a 10, RESERVED a 4 o1, EXPIRED a 4 o1, RESERVED a 10 o2"
 end
 
+function case.an_order_reported_as_expired_stays_so_when_the_clock_steps_back()
+  put "a 10"
+  for _, id in ipairs{"o1", "o2"} do reserve(id .. " - 60000 a:1") "RESERVED..." end
+  ms(60000); confirm "o1" "EXPIRED..."; extend "o2 1000" "EXPIRED..."; ms(-60000)
+  confirm "o1" "EXPIRED..."; extend "o2 1000" "EXPIRED..."; stock "a" "10 0 0"
+  ledger() "PUT a 10, RESERVED a 1 o1, RESERVED a 1 o2, EXPIRED a 1 o1, EXPIRED a 1 o2"
+end
+
 -- ---- readers ----
 
 local function items(list)

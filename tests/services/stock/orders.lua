@@ -40,8 +40,9 @@ function case.confirm_refuses_what_is_not_held()
   two_items(); remember(); reacquire "o1" "UNKNOWN_ORDER none"; unchanged()
   held("o1", 60000); cancel "o1"; held("o2", 100000); cancel "o3"
   ms(100000); remember(); reacquire "o1" "CANCELLED CANCELLED bob a:2:0 b:1:0"
-  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; reacquire "o3" "CANCELLED CANCELLED "; unchanged()
-  ring(); confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"
+  reacquire "o3" "CANCELLED CANCELLED "; unchanged()
+  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; remember()
+  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; unchanged()
 end
 
 -- promise S43
@@ -107,8 +108,8 @@ function case.only_what_is_held_is_extended()
   two_items(); extends("o1 100000", "UNKNOWN_ORDER"); held("o1", 100000); confirm "o1"
   extends("o1 100000", "CONFIRMED"); take_back "r1 o1"; extends("o1 100000", "CONFIRMED"); held("o2", 100000)
   cancel "o2"; extends("o2 100000", "CANCELLED"); held("o3", 100000); ms(100000)
-  remember(); extends("o3 100000", "EXPIRED"); unchanged()
-  ring(); extends("o3 100000", "EXPIRED"); cancel "o4"; extends("o4 100000", "CANCELLED")
+  extends("o3 100000", "EXPIRED"); remember(); extends("o3 100000", "EXPIRED"); unchanged()
+  cancel "o4"; extends("o4 100000", "CANCELLED")
 end
 
 -- ---- Cancel ----
