@@ -14,6 +14,7 @@
 #include "net/resolve.h"
 
 enum {
+    DEFAULT_PORT = 2181,
     PATIENCE_MS = 2000, /* for names without an answer, if an address is known */
     ADDRESS_BYTES = INET6_ADDRSTRLEN + 1 + ADDRESS_PORT_BYTES,
     HOSTS_MAX = 32,
@@ -41,25 +42,25 @@ struct hosts {
 
 /* ---- the text ------------------------------------------------------------------------ */
 
-static bool parse_host(char *text, uint16_t default_port, struct address *ret)
+static bool parse_host(char *text, struct address *ret)
 {
     char with_port[ADDRESS_HOST_BYTES + ADDRESS_PORT_BYTES + 4];
     const char *end = text[0] == '[' ? strchr(text, ']') : text;
 
     if (!end || strchr(end, ':'))
         return address_parse(text, ret) && ret->number != 0;
-    int length = snprintf(with_port, sizeof with_port, "%s:%u", text, (unsigned)default_port);
+    int length = snprintf(with_port, sizeof with_port, "%s:%d", text, DEFAULT_PORT);
     return length < (int)sizeof with_port && address_parse(with_port, ret);
 }
 
-static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_error *error)
+static lks_code parse(hosts *h, const char *text, lks_error *error)
 {
     const char *rest = text;
 
     for (;;) {
         size_t length = strcspn(rest, ",");
         char *one = memory_copy(rest, length);
-        bool good = h->n < HOSTS_MAX && parse_host(one, default_port, &h->host[h->n].at);
+        bool good = h->n < HOSTS_MAX && parse_host(one, &h->host[h->n].at);
         free(one);
         if (!good)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -72,12 +73,12 @@ static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_err
     }
 }
 
-lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error)
+lks_code hosts_check(const char *text, lks_error *error)
 {
     host room[HOSTS_MAX];
     hosts h = {.host = room};
 
-    return parse(&h, text, default_port, error);
+    return parse(&h, text, error);
 }
 
 bool hosts_have_names(const hosts *h)
@@ -194,16 +195,12 @@ static void release(void *owner)
     free(h);
 }
 
-lks_code hosts_open(uv_loop_t *loop, const char *text, uint16_t default_port, hosts_found *found, void *arg,
-                    hosts **ret, lks_error *error)
+hosts *hosts_open(uv_loop_t *loop, const char *text, hosts_found *found, void *arg)
 {
     hosts *h = memory_alloc(sizeof *h);
 
     *h = (hosts){.host = memory_alloc(HOSTS_MAX * sizeof *h->host), .found = found, .arg = arg};
-    if (parse(h, text, default_port, error) != LKS_OK) {
-        release(h);
-        return LKS_INVALID_ARGUMENT;
-    }
+    parse(h, text, NULL);
     for (size_t i = 0; i < h->n; i++) {
         struct addrinfo *all = resolve_numeric(h->host[i].at.host, h->host[i].at.port);
         h->host[i].is_name = !all;
@@ -215,8 +212,7 @@ lks_code hosts_open(uv_loop_t *loop, const char *text, uint16_t default_port, ho
     uv_async_init(loop, &h->answered, on_answered);
     uv_timer_init(loop, &h->patience);
     h->answered.data = h->patience.data = h;
-    *ret = h;
-    return LKS_OK;
+    return h;
 }
 
 void hosts_close(hosts *h, void (*closed)(void *arg), void *arg)

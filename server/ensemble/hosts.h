@@ -16,12 +16,11 @@ typedef struct hosts hosts;
  * reads, of at least one member; NULL: none was found, and `why` gives the reason. Both are valid until it returns. */
 typedef void hosts_found(void *arg, const char *addresses, const char *why);
 
-/* "h1:2181,h2,[::1]:2181"; a host without a port has default_port. LKS_INVALID_ARGUMENT: malformed. */
-lks_code hosts_open(struct uv_loop_s *loop, const char *text, uint16_t default_port, hosts_found *found, void *arg,
-                    hosts **ret, lks_error *error);
+/* Checks a text like "h1:2181,h2,[::1]:2181"; a host without a port has 2181. LKS_INVALID_ARGUMENT: malformed. */
+lks_code hosts_check(const char *text, lks_error *error);
 
-/* Checks the text, and opens nothing. */
-lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error);
+/* The text has passed hosts_check. */
+hosts *hosts_open(struct uv_loop_s *loop, const char *text, hosts_found *found, void *arg);
 
 /* Whether one of the hosts is a name. The addresses of a name may change. */
 bool hosts_have_names(const hosts *hosts);

@@ -27,11 +27,10 @@ typedef struct requests {
 
 struct zookeeper {
     uv_loop_t *loop;
-    char *root; /* "" is "/" */
+    char *root;
     size_t root_len;
     char *credentials; /* NULL: none */
     uint32_t session_timeout_ms;
-    bool create_root;
     zk_events on;
 
     zookeeper_state state;
@@ -42,10 +41,9 @@ struct zookeeper {
     uint32_t failures;
     uint64_t random;
     uint64_t root_id;
-    size_t created; /* the root is created up to this byte */
-    bool reported;  /* on.state was called; with these values the last time */
-    bool reported_ready;
-    char reason[ZOOKEEPER_REASON_BYTES];
+    size_t created;                      /* the root is created up to this byte */
+    bool reported;                       /* on.state was called */
+    char reason[ZOOKEEPER_REASON_BYTES]; /* the last one reported; "": ready */
 
     requests requests;
     close_barrier barrier;
@@ -54,7 +52,7 @@ struct zookeeper {
 /* The ACL of created nodes. */
 const struct ACL_vector *zookeeper_acl(const zookeeper *zookeeper);
 
-/* Whether it is "/", or parts that each follow one "/". */
+/* Whether it is parts that each follow one "/". */
 bool requests_is_path(const char *path);
 
 void requests_init(zookeeper *zookeeper);

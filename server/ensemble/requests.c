@@ -10,7 +10,7 @@
 
 enum { OP_BYTES = 80 /* of an op, without its path and data */ };
 
-typedef enum request_kind { GET, EXISTS, CHILDREN, MULTI } request_kind;
+typedef enum request_kind { GET, WATCH, CHILDREN, MULTI } request_kind;
 
 typedef struct request {
     TAILQ_ENTRY(request) next;
@@ -28,7 +28,6 @@ typedef struct request {
     int synced;   /* the result of sync */
     /* MULTI: the library uses these until it calls back. */
     size_t n;
-    zk_kind *kinds;
     zoo_op_result_t *results;
     struct Stat *stats;
     int32_t *versions;
@@ -49,8 +48,6 @@ static zk_code code_of(int rc)
         return ZK_NODE_EXISTS;
     case ZBADVERSION:
         return ZK_BAD_VERSION;
-    case ZNOTEMPTY:
-        return ZK_NOT_EMPTY;
     case ZNOAUTH:
     case ZINVALIDACL:
         return ZK_NO_AUTH;
@@ -81,7 +78,6 @@ static zk_code code_for(const request *r, int rc)
 
 static void request_free(request *r)
 {
-    free(r->kinds);
     free(r->results);
     free(r->stats);
     free(r->versions);
@@ -93,7 +89,7 @@ static void end(request *r, zk_code code)
 {
     if (r->kind == GET)
         r->done.got(r->arg, code, NULL, 0, 0);
-    else if (r->kind == EXISTS)
+    else if (r->kind == WATCH)
         r->done.found(r->arg, code, 0);
     else if (r->kind == CHILDREN)
         r->done.listed(r->arg, code, NULL, 0);
@@ -149,8 +145,6 @@ bool requests_is_path(const char *path)
 {
     if (path[0] != '/')
         return false;
-    if (path[1] == '\0')
-        return true;
     for (const char *part = path; part[0] == '/';) {
         size_t len = strcspn(++part, "/");
         if (len == 0 || (len == 1 && part[0] == '.') || (len == 2 && strncmp(part, "..", 2) == 0))
@@ -166,7 +160,7 @@ bool requests_is_path(const char *path)
 /* Returns the path with the root before it. The caller frees it. */
 static char *full_path(const zookeeper *z, const char *path)
 {
-    size_t len = path[1] == '\0' && z->root_len > 0 ? 0 : strlen(path);
+    size_t len = strlen(path);
     char *all = memory_alloc(z->root_len + len + 1);
 
     memcpy(all, z->root, z->root_len);
@@ -272,16 +266,16 @@ static void on_found(int rc, const struct Stat *stat, const void *arg)
     request_free(r);
 }
 
-void zk_exists(zookeeper *z, const char *path, bool watch, zk_found *done, void *arg)
+void zk_watch(zookeeper *z, const char *path, zk_found *done, void *arg)
 {
-    request *r = new_request(z, EXISTS, arg);
+    request *r = new_request(z, WATCH, arg);
     r->done.found = done;
     zhandle_t *zh = handle_for(r, path);
 
     if (!zh)
         return;
     char *at = full_path(z, path);
-    int rc = zoo_aexists(zh, at, watch, on_found, r);
+    int rc = zoo_aexists(zh, at, 1, on_found, r);
     free(at);
     submitted(r, rc);
 }
@@ -327,7 +321,7 @@ static void on_applied(int rc, const void *arg)
     zk_code code = code_for(r, rc);
 
     for (size_t i = 0; i < r->n; i++)
-        r->versions[i] = r->kinds[i] == ZK_SET ? r->stats[i].version : r->kinds[i] <= ZK_CREATE_EPHEMERAL ? 0 : -1;
+        r->versions[i] = r->stats[i].version; /* the library sets it for a SET */
     r->done.applied(r->arg, code, code == ZK_OK ? 0 : first_failed(r), code == ZK_OK ? r->versions : NULL);
     request_free(r);
 }
@@ -380,7 +374,6 @@ static int send_multi(request *r, const zk_op *ops)
     for (size_t i = 0; i < r->n; i++) {
         paths[i] = full_path(z, ops[i].path);
         write_op(z, &ops[i], paths[i], &r->stats[i], &written[i]);
-        r->kinds[i] = ops[i].kind;
     }
     int rc = zoo_amulti(session_handle(z->session), (int)r->n, written, r->results, on_applied, r);
     for (size_t i = 0; i < r->n; i++)
@@ -404,7 +397,6 @@ void zk_multi(zookeeper *z, const zk_op *ops, size_t n, zk_applied *done, void *
         return;
     }
     r->n = n;
-    r->kinds = memory_alloc(n * sizeof *r->kinds);
     r->results = memory_alloc(n * sizeof *r->results);
     r->stats = memory_alloc(n * sizeof *r->stats);
     r->versions = memory_alloc(n * sizeof *r->versions);

@@ -345,7 +345,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
 
     (void)zh, (void)state;
     if (type != ZOO_SESSION_EVENT && type != ZOO_NOTWATCHING_EVENT && !s->closing)
-        s->on.watch(s->on.arg, path, type);
+        s->on.watch(s->on.arg, path);
 }
 
 session_state session_state_of(const session *s)
@@ -403,17 +403,16 @@ void session_set_addresses(session *s, const char *addresses)
     uv_timer_start(&s->timer, on_timer, 0, 0);
 }
 
-lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
-                      const session_events *events, session **ret, lks_error *error)
+session *session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
+                      const session_events *events)
 {
     zoo_set_debug_level(0); /* the library would write to standard error; session_why gives the reason */
     session *s = memory_alloc(sizeof *s);
     *s = (session){.loop = loop, .on = *events, .fd = -1, .n = count(addresses)};
     s->zh = zookeeper_init(addresses, on_watch, (int)timeout_ms, NULL, s, ZOO_NO_LOG_CLIENTENV);
     if (!s->zh) {
-        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", strerror(errno));
-        free(s);
-        return LKS_UNAVAILABLE;
+        free(s); /* keeps errno */
+        return NULL;
     }
     zoo_set_servers_resolution_delay(s->zh, -1);
     if (credentials)
@@ -421,8 +420,7 @@ lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_m
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
     uv_timer_start(&s->timer, on_timer, 0, 0);
-    *ret = s;
-    return LKS_OK;
+    return s;
 }
 
 /* ---- closing ------------------------------------------------------------------------- */

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <lockstock/status.h>
-
 struct uv_loop_s;
 struct _zhandle;
 
@@ -23,15 +21,15 @@ typedef enum session_state {
 typedef struct session_events {
     /* The state, or the reason why it is down, has changed. */
     void (*changed)(void *arg);
-    /* A watch fired. type: a ZOO_..._EVENT of the library. */
-    void (*watch)(void *arg, const char *path, int type);
+    /* A watch fired. */
+    void (*watch)(void *arg, const char *path);
     void *arg;
 } session_events;
 
 /* addresses: numeric, as in "127.0.0.1:2181,::1:2181". credentials: NULL, or "user:password", borrowed until it
- * returns. LKS_UNAVAILABLE: the library returned no handle. */
-lks_code session_open(struct uv_loop_s *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
-                      const session_events *events, session **ret, lks_error *error);
+ * returns. NULL: the library returned no handle; errno says why. */
+session *session_open(struct uv_loop_s *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
+                      const session_events *events);
 
 session_state session_state_of(const session *session);
 

@@ -10,6 +10,7 @@
  * and from each to CLOSING. Names are resolved again for each session, and every NAMES_AGAIN_MS while CONNECTING. */
 #include "ensemble/zookeeper.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,27 +35,16 @@ static void check_root(zookeeper *z);
 
 /* ---- reporting the state ------------------------------------------------------------- */
 
+/* reason: why it is not ready; NULL: it is. */
 static void report(zookeeper *z, const char *reason)
 {
-    bool ready = !reason;
+    const char *text = reason ? reason : "";
 
-    if (z->state == CLOSING || (z->reported && z->reported_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
+    if (z->state == CLOSING || (z->reported && strcmp(text, z->reason) == 0))
         return;
     z->reported = true;
-    z->reported_ready = ready;
-    snprintf(z->reason, sizeof z->reason, "%s", ready ? "" : reason);
-    z->on.state(z->on.arg, ready, ready ? NULL : z->reason);
-}
-
-static void report_root(zookeeper *z, const char *format)
-{
-    char reason[ZOOKEEPER_REASON_BYTES];
-    const char *root = z->root_len > 0 ? z->root : "/";
-
-    if (z->root_len > sizeof reason / 2)
-        root = "of the store's URL";
-    snprintf(reason, sizeof reason, "%s %s", format, root);
-    report(z, reason);
+    snprintf(z->reason, sizeof z->reason, "%s", text);
+    z->on.state(z->on.arg, reason ? z->reason : NULL);
 }
 
 /* ---- the root ------------------------------------------------------------------------ */
@@ -62,12 +52,6 @@ static void report_root(zookeeper *z, const char *format)
 static void on_check_again(uv_timer_t *timer)
 {
     check_root(timer->data);
-}
-
-static void check_root_later(zookeeper *z)
-{
-    if (z->state == CHECKING)
-        uv_timer_start(&z->timer, on_check_again, ROOT_AGAIN_MS, 0);
 }
 
 static void become_ready(zookeeper *z)
@@ -79,8 +63,7 @@ static void become_ready(zookeeper *z)
     uv_timer_stop(&z->timer);
     if (id != z->id) {
         z->id = id;
-        if (z->on.session)
-            z->on.session(z->on.arg);
+        z->on.session(z->on.arg);
     }
     if (z->state == READY)
         report(z, NULL);
@@ -88,15 +71,15 @@ static void become_ready(zookeeper *z)
 
 static void root_failed(zookeeper *z, int rc)
 {
-    if (rc == ZNONODE)
-        report_root(z, "the lock store has no path");
-    else if (rc != ZNOAUTH)
-        report_root(z, "the lock store could not read or create the path");
-    else if (z->credentials)
-        report_root(z, "the lock store refused the credentials for the path");
-    else
-        report_root(z, "the lock store requires credentials for the path");
-    check_root_later(z);
+    const char *what = rc != ZNOAUTH    ? "could not read or create"
+                       : z->credentials ? "refused the credentials for"
+                                        : "requires credentials for";
+    char reason[ZOOKEEPER_REASON_BYTES];
+
+    snprintf(reason, sizeof reason, "the lock store %s the path %s", what, z->root);
+    report(z, reason);
+    if (z->state == CHECKING)
+        uv_timer_start(&z->timer, on_check_again, ROOT_AGAIN_MS, 0);
 }
 
 static void create_next_part(zookeeper *z);
@@ -141,7 +124,7 @@ static void on_root(int rc, const char *data, int len, const struct Stat *stat, 
     if (rc == ZOK) {
         z->root_id = ((uint64_t)stat->ctime << 20) ^ (uint64_t)stat->czxid;
         become_ready(z);
-    } else if (rc == ZNONODE && z->create_root && z->created == 0) {
+    } else if (rc == ZNONODE && z->created == 0) {
         create_next_part(z);
     } else {
         z->created = 0;
@@ -153,7 +136,7 @@ static void check_root(zookeeper *z)
 {
     if (!session_is_up(z->session))
         return;
-    int rc = zoo_aget(session_handle(z->session), z->root_len > 0 ? z->root : "/", 0, on_root, z);
+    int rc = zoo_aget(session_handle(z->session), z->root, 0, on_root, z);
     if (rc == ZOK)
         session_submitted(z->session);
     else
@@ -218,29 +201,19 @@ static void on_changed(void *arg)
     }
 }
 
-static void on_watch(void *arg, const char *path, int type)
+static void on_watch(void *arg, const char *path)
 {
     zookeeper *z = arg;
-    zk_change change = ZK_CHANGED;
 
-    if (z->state == CLOSING || !z->on.watch || strncmp(path, z->root, z->root_len) != 0)
-        return;
-    if (type == ZOO_CREATED_EVENT)
-        change = ZK_CREATED;
-    else if (type == ZOO_DELETED_EVENT)
-        change = ZK_DELETED;
-    else if (type == ZOO_CHILD_EVENT)
-        change = ZK_CHILDREN;
-    path += z->root_len;
-    z->on.watch(z->on.arg, path[0] == '\0' ? "/" : path, change);
+    if (z->state != CLOSING && strncmp(path, z->root, z->root_len) == 0)
+        z->on.watch(z->on.arg, path + z->root_len);
 }
 
 static void on_found(void *arg, const char *addresses, const char *why)
 {
     zookeeper *z = arg;
     const session_events events = {.changed = on_changed, .watch = on_watch, .arg = z};
-    char reason[ZOOKEEPER_REASON_BYTES + LKS_ERROR_MESSAGE_MAX];
-    lks_error error;
+    char reason[ZOOKEEPER_REASON_BYTES];
 
     if (z->state == CONNECTING && addresses)
         session_set_addresses(z->session, addresses);
@@ -248,12 +221,13 @@ static void on_found(void *arg, const char *addresses, const char *why)
         return;
     if (!addresses) {
         snprintf(reason, sizeof reason, "the lock store's hosts cannot be found: %s", why);
-    } else if (session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events, &z->session, &error) ==
-               LKS_OK) {
-        start_connecting(z);
-        return;
     } else {
-        snprintf(reason, sizeof reason, "the lock store is unreachable: %s", error.message);
+        z->session = session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events);
+        if (z->session) {
+            start_connecting(z);
+            return;
+        }
+        snprintf(reason, sizeof reason, "the lock store is unreachable: %s", strerror(errno));
     }
     pause_then_start(z);
     report(z, reason);
@@ -304,51 +278,37 @@ static void release(void *owner)
     free(z);
 }
 
-static const char *root_of(const zk_options *options)
-{
-    return options->root && strcmp(options->root, "/") != 0 ? options->root : "";
-}
-
 lks_code zk_check(const zk_options *options, lks_error *error)
 {
-    const char *root = root_of(options), *login = options->credentials;
+    const char *login = options->credentials;
 
-    if (root[0] != '\0' && !requests_is_path(root))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is not the path of a node", root);
+    if (!requests_is_path(options->root))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is not the path of a node",
+                             options->root);
     if (login && (!strchr(login, ':') || *login == ':'))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials must be user:password");
-    return hosts_check(options->hosts, ZK_PORT, error);
+    return hosts_check(options->hosts, error);
 }
 
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+zookeeper *zk_open(const zk_options *options)
 {
-    const char *root = root_of(options);
-    hosts *members;
-
-    if (zk_check(options, error) != LKS_OK)
-        return LKS_INVALID_ARGUMENT;
     zookeeper *z = memory_alloc(sizeof *z);
-    if (hosts_open(options->loop, options->hosts, ZK_PORT, on_found, z, &members, error) != LKS_OK) {
-        free(z);
-        return LKS_INVALID_ARGUMENT;
-    }
+
     *z = (zookeeper){
         .loop = options->loop,
-        .root = memory_copy(root, strlen(root)),
-        .root_len = strlen(root),
+        .root = memory_copy(options->root, strlen(options->root)),
+        .root_len = strlen(options->root),
         .credentials = options->credentials ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
         .session_timeout_ms = options->session_timeout_ms ? options->session_timeout_ms : ZK_SESSION_TIMEOUT_MS,
-        .create_root = options->create_root,
         .on = options->events,
-        .hosts = members,
+        .hosts = hosts_open(options->loop, options->hosts, on_found, z),
         .random = backoff_random(),
     };
     uv_timer_init(z->loop, &z->timer);
     z->timer.data = z;
     requests_init(z);
     start(z);
-    *ret = z;
-    return LKS_OK;
+    return z;
 }
 
 void zk_close(zookeeper *z, void (*closed)(void *arg), void *arg)

@@ -21,7 +21,6 @@ struct uv_loop_s;
 typedef struct zookeeper zookeeper;
 
 enum {
-    ZK_PORT = 2181,
     ZK_SESSION_TIMEOUT_MS = 6000,
     /* The client refuses longer requests, because a server drops the connection for more than 1 MiB
      * (jute.maxbuffer). */
@@ -33,46 +32,41 @@ typedef enum zk_code {
     ZK_NO_NODE,
     ZK_NODE_EXISTS,
     ZK_BAD_VERSION,
-    ZK_NOT_EMPTY,
     ZK_NO_AUTH,
-    ZK_REFUSED,  /* not applied: a bad path, too long, over quota, a child of an ephemeral node */
+    ZK_REFUSED,  /* not applied: a bad path, too long, over quota, a node with children, ... */
     ZK_NOT_SENT, /* not applied */
     ZK_UNKNOWN   /* the connection or the session was lost after it was sent: it may have been applied */
 } zk_code;
 
-typedef enum zk_change { ZK_CREATED, ZK_DELETED, ZK_CHANGED, ZK_CHILDREN } zk_change;
-
 /* All run on the loop, never inside a function of this file. All may call functions of this file. */
 typedef struct zk_events {
-    /* ready: requests are sent from now on; else they end with ZK_NOT_SENT. Runs at each change, also of the reason.
-     * reason: the text why it is not ready; NULL if it is; valid until the event returns. */
-    void (*state)(void *arg, bool ready, const char *reason);
+    /* Runs at each change. reason: NULL: requests are sent from now on; else why they end with ZK_NOT_SENT, as a text
+     * that is valid until the event returns. */
+    void (*state)(void *arg, const char *reason);
     /* A session began, also the first one; requests can be sent already. Ephemeral nodes and watches of the previous
-     * session are gone. Runs before `state`. May be NULL. */
+     * session are gone. Runs before `state`. */
     void (*session)(void *arg);
-    /* A watch fired. `path` is valid until the event returns. May be NULL. */
-    void (*watch)(void *arg, const char *path, zk_change change);
+    /* A watch fired. `path` is valid until the event returns. */
+    void (*watch)(void *arg, const char *path);
     void *arg;
 } zk_events;
 
 typedef struct zk_options {
     struct uv_loop_s *loop;
-    const char *hosts;           /* "h1:2181,h2,[::1]:2181"; without a port: ZK_PORT. Copied */
-    const char *root;            /* "/lockstock": every path is below it; "/" or NULL: none. Copied */
+    const char *hosts;           /* "h1:2181,h2,[::1]:2181"; without a port: 2181. Copied */
+    const char *root;            /* "/lockstock": every path is below it; created if it is missing. Copied */
     const char *credentials;     /* "user:password" of the scheme digest; NULL: none. Copied */
     uint32_t session_timeout_ms; /* 0: ZK_SESSION_TIMEOUT_MS; the ensemble also has limits */
-    bool create_root;            /* create missing parts of the root */
     zk_events events;
 } zk_options;
 
-/* Checks hosts, root and credentials as zk_open does, and opens nothing. */
+/* LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. */
 lks_code zk_check(const zk_options *options, lks_error *error);
 
-/* Starts to connect, and tries until zk_close. With credentials, only their user may use the nodes that the client
- * creates; without, everyone may. LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. The
- * members are tried in random order, so that clients spread over them. If a member does not answer for two thirds of
- * the session timeout, the next one is tried. */
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error);
+/* Starts to connect, and tries until zk_close. The options have passed zk_check. With credentials, only their user may
+ * use the nodes that the client creates; without, everyone may. The members are tried in random order, so that clients
+ * spread over them. If a member does not answer for two thirds of the session timeout, the next one is tried. */
+zookeeper *zk_open(const zk_options *options);
 
 /* Whether requests are sent. */
 bool zk_is_ready(const zookeeper *zookeeper);
@@ -100,7 +94,7 @@ typedef void zk_found(void *arg, zk_code code, int32_t version);
 /* names: of the children, without the path of the parent, in no order. */
 typedef void zk_listed(void *arg, zk_code code, const char *const *names, size_t n);
 /* failed: the index of the first op at fault, 0 if there is none. versions: only with ZK_OK, one number for each op:
- * the new version of the node for a SET, 0 for a created node, -1 for the others. */
+ * the new version of the node for a SET, 0 for the others. */
 typedef void zk_applied(void *arg, zk_code code, size_t failed, const int32_t *versions);
 
 /* Reads a node from the connected member, whose data may be old. */
@@ -111,9 +105,9 @@ void zk_get(zookeeper *zookeeper, const char *path, zk_got *done, void *arg);
  * votes on it. */
 void zk_sync_get(zookeeper *zookeeper, const char *path, zk_got *done, void *arg);
 
-/* Reads whether a node exists. watch: events.watch runs once, when the node is created or deleted or its data changes.
- * The watch is set if the request ends with ZK_OK or ZK_NO_NODE. */
-void zk_exists(zookeeper *zookeeper, const char *path, bool watch, zk_found *done, void *arg);
+/* Reads whether a node exists, and sets a watch if the request ends with ZK_OK or ZK_NO_NODE: events.watch runs once,
+ * when the node is created or deleted or its data changes. */
+void zk_watch(zookeeper *zookeeper, const char *path, zk_found *done, void *arg);
 
 /* Lists the children of a node. watch: events.watch runs once, when a child is created or deleted or the node is
  * deleted. The watch is set if the request ends with ZK_OK. */

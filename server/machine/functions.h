@@ -41,13 +41,4 @@ void functions_close(functions *f);
 const store_value *functions_run(functions *f, keys *k, const functions_hooks *hooks, int64_t now_us,
                                  const store_call *call, bool is_full, lks_rpc_arena *arena);
 
-/* The Lua instructions of the last functions_run, in steps of 10,000, and the most bytes that the state has used since
- * functions_open. */
-typedef struct functions_use {
-    uint64_t instructions;
-    size_t bytes_max;
-} functions_use;
-
-functions_use functions_used(const functions *f);
-
 #endif

@@ -1,3 +1,5 @@
+/* Invariant: uthash has all items of an entry, fields in the order in which they were added; `members` has the members of
+ * a sorted set, sorted. */
 #include "machine/keys_state.h"
 
 #include <string.h>
@@ -5,6 +7,9 @@
 #include "base/container.h"
 #include "base/hash.h"
 #include "memory.h"
+
+/* Spreads hashes of similar names, whose first bits are equal, over all numbers. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
 /* ---- order and sizes -------------------------------------------------------------- */
 
@@ -66,6 +71,117 @@ uint64_t keys_changes(const keys *k)
     return k->changes;
 }
 
+/* ---- items of an entry --------------------------------------------------------------- */
+
+int keys_compare_members(const keys_item *a, const keys_item *b)
+{
+    if (a->score != b->score)
+        return a->score < b->score ? -1 : 1;
+    return keys_compare(a->name, b->name);
+}
+
+static size_t item_bytes(const entry *e, const item *it)
+{
+    size_t name = packed_number_bytes(it->seen.name.len) + it->seen.name.len;
+
+    if (e->seen.type == KEYS_ZSET)
+        return name + PACKED_FIXED_BYTES;
+    return name + packed_number_bytes(it->seen.value.len) + it->seen.value.len;
+}
+
+item *keys_item_of(const entry *e, lks_rpc_slice name)
+{
+    item *it = NULL;
+
+    HASH_FIND(hh, e->items, name.data ? name.data : "", name.len, it);
+    return it;
+}
+
+/* Returns the index of the first member that is not before this one. */
+static size_t place_of_member(const entry *e, const keys_item *member)
+{
+    size_t from = 0, to = e->n_items;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (keys_compare_members(&e->members[middle]->seen, member) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void put_member(entry *e, item *it, size_t place)
+{
+    if (e->n_items == e->room) {
+        size_t room = e->room ? 2 * e->room : 4;
+        item **members = memory_alloc(room * sizeof(item *));
+        if (e->n_items > 0)
+            memcpy(members, e->members, e->n_items * sizeof(item *));
+        free(e->members);
+        e->members = members;
+        e->room = room;
+    }
+    memmove(e->members + place + 1, e->members + place, (e->n_items - place) * sizeof(item *));
+    e->members[place] = it;
+}
+
+static void take_member(entry *e, const item *it)
+{
+    size_t place = place_of_member(e, &it->seen);
+
+    memmove(e->members + place, e->members + place + 1, (e->n_items - 1 - place) * sizeof(item *));
+}
+
+item *keys_add_item(entry *e, lks_rpc_slice name, lks_rpc_slice value, double score, size_t place)
+{
+    item *it = memory_alloc(sizeof *it + name.len + 1);
+
+    if (name.len > 0)
+        memcpy(it->name, name.data, name.len);
+    it->seen = (keys_item){.name = {it->name, name.len}, .score = score};
+    if (e->seen.type == KEYS_HASH)
+        it->seen.value = (lks_rpc_slice){memory_copy(value.len > 0 ? value.data : "", value.len), value.len};
+    else
+        put_member(e, it, place);
+    HASH_ADD_KEYPTR(hh, e->items, it->name, name.len, it);
+    e->n_items++;
+    e->item_bytes += item_bytes(e, it);
+    return it;
+}
+
+static void free_item(item *it)
+{
+    free((char *)(uintptr_t)it->seen.value.data);
+    free(it);
+}
+
+static void drop_item(entry *e, item *it)
+{
+    e->item_bytes -= item_bytes(e, it);
+    if (e->seen.type == KEYS_ZSET)
+        take_member(e, it);
+    HASH_DELETE(hh, e->items, it);
+    e->n_items--;
+    free_item(it);
+}
+
+static void free_items(entry *e)
+{
+    item *it = e->items;
+
+    HASH_CLEAR(hh, e->items); /* does not free the items or unlink them */
+    while (it) {
+        item *next = it->hh.next;
+        free_item(it);
+        it = next;
+    }
+    free(e->members);
+    e->members = NULL;
+    e->n_items = e->room = e->item_bytes = 0;
+}
+
 /* ---- the array of entries --------------------------------------------------------- */
 
 /* Returns the index of the first entry that is not before the name. */
@@ -89,7 +205,7 @@ static size_t place_of(const keys *k, lks_rpc_slice name, bool *exists)
     return from;
 }
 
-entry *keys_entry_of(const keys *k, lks_rpc_slice name)
+static entry *entry_of(const keys *k, lks_rpc_slice name)
 {
     bool exists;
     size_t place = place_of(k, name, &exists);
@@ -97,9 +213,10 @@ entry *keys_entry_of(const keys *k, lks_rpc_slice name)
     return exists ? k->entries[place] : NULL;
 }
 
-entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found)
+/* Returns NULL if the key is absent or has another type; *found tells which. */
+static entry *entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found)
 {
-    entry *e = keys_entry_of(k, name);
+    entry *e = entry_of(k, name);
 
     *found = !e ? KEYS_ABSENT : e->seen.type == type ? KEYS_FOUND : KEYS_WRONG_TYPE;
     return *found == KEYS_FOUND ? e : NULL;
@@ -123,7 +240,7 @@ static entry *insert_at(keys *k, size_t place, lks_rpc_slice name, keys_type typ
     if (name.len > 0)
         memcpy(e->name, name.data, name.len);
     e->seen = (keys_entry){.name = {e->name, name.len}, .type = type};
-    e->hash = hash_folded(hash_more(HASH_START, name.data, name.len)) >> (64 - KEYS_HASH_BITS);
+    e->hash = SPREAD * hash_folded(hash_more(HASH_START, name.data, name.len)) >> (64 - KEYS_HASH_BITS);
     if (k->n == k->room) {
         size_t room = k->room ? 2 * k->room : 16;
         entry **entries = memory_alloc(room * sizeof(entry *));
@@ -143,7 +260,8 @@ static entry *insert_at(keys *k, size_t place, lks_rpc_slice name, keys_type typ
     return e;
 }
 
-entry *keys_insert(keys *k, lks_rpc_slice name, keys_type type)
+/* Adds an entry without value and items, at its place in the order. The name must be new. */
+static entry *insert(keys *k, lks_rpc_slice name, keys_type type)
 {
     bool exists;
     size_t place = place_of(k, name, &exists);
@@ -158,12 +276,12 @@ entry *keys_append(keys *k, lks_rpc_slice name, keys_type type)
 
 static void free_entry(entry *e)
 {
-    keys_free_items(e);
+    free_items(e);
     free(e->value);
     free(e);
 }
 
-void keys_remove(keys *k, entry *e)
+static void remove_entry(keys *k, entry *e)
 {
     bool exists;
     size_t place = place_of(k, e->seen.name, &exists);
@@ -196,7 +314,7 @@ void keys_free(keys *k)
 
 const keys_entry *keys_find(const keys *k, lks_rpc_slice name)
 {
-    const entry *e = keys_entry_of(k, name);
+    const entry *e = entry_of(k, name);
 
     return e ? &e->seen : NULL;
 }
@@ -206,44 +324,23 @@ const keys_entry *keys_at(const keys *k, size_t i)
     return &k->entries[i]->seen;
 }
 
-/* *last: the highest hash of the first `count` keys from the cursor on, in the order of hashes. Returns their number,
- * at most `count`. */
-static size_t last_of_step(const keys *k, uint64_t cursor, size_t count, uint64_t *last)
-{
-    uint64_t least[KEYS_SCAN_MAX];
-    size_t n = 0;
-
-    for (size_t i = 0; i < k->n; i++) {
-        uint64_t hash = k->entries[i]->hash;
-        if (hash < cursor || (n == count && hash >= least[n - 1]))
-            continue;
-        size_t place = n < count ? n++ : n - 1;
-        for (; place > 0 && least[place - 1] > hash; place--)
-            least[place] = least[place - 1];
-        least[place] = hash;
-    }
-    *last = n > 0 ? least[n - 1] : 0;
-    return n;
-}
-
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key), void *arg)
 {
-    uint64_t last, from = *cursor;
+    const uint64_t hashes = UINT64_C(1) << KEYS_HASH_BITS, steps = k->n / count + 1;
+    const uint64_t from = *cursor, to = from + hashes / steps + 1;
 
-    count = count < 1 ? 1 : count > KEYS_SCAN_MAX ? KEYS_SCAN_MAX : count;
-    size_t n = last_of_step(k, from, count, &last);
-    for (size_t i = 0; n > 0 && i < k->n; i++)
-        if (k->entries[i]->hash >= from && k->entries[i]->hash <= last)
+    for (size_t i = 0; i < k->n; i++)
+        if (k->entries[i]->hash >= from && k->entries[i]->hash < to)
             take(arg, &k->entries[i]->seen);
-    *cursor = n < count ? 0 : last + 1;
+    *cursor = to < hashes ? to : 0;
 }
 
 bool keys_delete(keys *k, lks_rpc_slice name)
 {
-    entry *e = keys_entry_of(k, name);
+    entry *e = entry_of(k, name);
 
     if (e) {
-        keys_remove(k, e);
+        remove_entry(k, e);
         k->changes++;
     }
     return e;
@@ -260,7 +357,7 @@ void keys_move_end(keys *k, entry *e, int64_t end_us)
 
 bool keys_set_end(keys *k, lks_rpc_slice name, int64_t end_us)
 {
-    entry *e = keys_entry_of(k, name);
+    entry *e = entry_of(k, name);
 
     if (e) {
         keys_before_change(k, e);
@@ -274,7 +371,7 @@ void keys_expire(keys *k, int64_t now_us)
 {
     for (const struct timer *first = heap_first(&k->ends); first && (int64_t)first->at_ns < now_us;
          first = heap_first(&k->ends))
-        keys_remove(k, container_of(first, entry, end));
+        remove_entry(k, container_of(first, entry, end));
 }
 
 /* ---- strings ---------------------------------------------------------------------- */
@@ -282,7 +379,7 @@ void keys_expire(keys *k, int64_t now_us)
 keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret)
 {
     keys_found found;
-    const entry *e = keys_entry_as(k, name, KEYS_STRING, &found);
+    const entry *e = entry_as(k, name, KEYS_STRING, &found);
 
     if (e)
         *ret = (lks_rpc_slice){e->value, e->len};
@@ -291,13 +388,13 @@ keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret)
 
 void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us)
 {
-    entry *e = keys_entry_of(k, name);
+    entry *e = entry_of(k, name);
     char *copy = memory_copy(value.len > 0 ? value.data : "", value.len);
 
     if (!e)
-        e = keys_insert(k, name, KEYS_STRING);
+        e = insert(k, name, KEYS_STRING);
     keys_before_change(k, e);
-    keys_free_items(e);
+    free_items(e);
     free(e->value);
     e->seen.type = KEYS_STRING;
     e->value = copy;
@@ -307,27 +404,146 @@ void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us)
     keys_after_change(k, e);
 }
 
-keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len)
+/* ---- items of a key ----------------------------------------------------------------- */
+
+/* Returns the item of a key of that type, or NULL if it is absent or the key has another type; *found tells which. */
+static item *find_item(const keys *k, lks_rpc_slice name, keys_type type, lks_rpc_slice item_name, entry **e,
+                       keys_found *found)
+{
+    *e = entry_as(k, name, type, found);
+    item *it = *e ? keys_item_of(*e, item_name) : NULL;
+
+    if (*found == KEYS_FOUND && !it)
+        *found = KEYS_ABSENT;
+    return it;
+}
+
+static keys_found delete_item(keys *k, lks_rpc_slice name, keys_type type, lks_rpc_slice item_name)
 {
     keys_found found;
-    entry *e = keys_entry_as(k, name, KEYS_STRING, &found);
+    entry *e;
+    item *it = find_item(k, name, type, item_name, &e, &found);
 
-    *len = e ? e->len : 0;
-    if (found == KEYS_WRONG_TYPE || bytes.len == 0)
+    if (!it)
+        return found;
+    if (e->n_items == 1) {
+        remove_entry(k, e);
+        k->changes++;
+    } else {
+        keys_before_change(k, e);
+        drop_item(e, it);
+        keys_after_change(k, e);
+    }
+    return KEYS_FOUND;
+}
+
+/* ---- hashes ------------------------------------------------------------------------ */
+
+keys_found keys_field(const keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice *ret)
+{
+    keys_found found;
+    entry *e;
+    const item *it = find_item(k, name, KEYS_HASH, field, &e, &found);
+
+    if (it)
+        *ret = it->seen.value;
+    return found;
+}
+
+keys_found keys_set_field(keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice value)
+{
+    keys_found found;
+    entry *e = entry_as(k, name, KEYS_HASH, &found);
+
+    if (found == KEYS_WRONG_TYPE)
         return found;
     if (!e)
-        e = keys_insert(k, name, KEYS_STRING);
+        e = insert(k, name, KEYS_HASH);
+    item *it = keys_item_of(e, field);
     keys_before_change(k, e);
-    if (at + bytes.len > e->len) {
-        char *longer = memory_alloc(at + bytes.len + 1);
-        if (e->len > 0)
-            memcpy(longer, e->value, e->len);
-        free(e->value);
-        e->value = longer;
-        e->len = at + bytes.len;
+    if (it) {
+        char *copy = memory_copy(value.len > 0 ? value.data : "", value.len);
+        e->item_bytes -= item_bytes(e, it);
+        free((char *)(uintptr_t)it->seen.value.data);
+        it->seen.value = (lks_rpc_slice){copy, value.len};
+        e->item_bytes += item_bytes(e, it);
+    } else {
+        keys_add_item(e, field, value, 0, 0);
     }
-    memcpy(e->value + at, bytes.data, bytes.len);
     keys_after_change(k, e);
-    *len = e->len;
+    return it ? KEYS_FOUND : KEYS_ABSENT;
+}
+
+keys_found keys_delete_field(keys *k, lks_rpc_slice name, lks_rpc_slice field)
+{
+    return delete_item(k, name, KEYS_HASH, field);
+}
+
+keys_found keys_fields(const keys *k, lks_rpc_slice name, const keys_item **first, size_t *n)
+{
+    keys_found found;
+    const entry *e = entry_as(k, name, KEYS_HASH, &found);
+
+    *first = e ? &e->items->seen : NULL;
+    *n = e ? e->n_items : 0;
+    return found;
+}
+
+const keys_item *keys_next_field(const keys_item *field)
+{
+    const item *it = (const item *)(const void *)field; /* `seen` is the first member */
+    const item *next = it->hh.next;
+
+    return next ? &next->seen : NULL;
+}
+
+/* ---- sorted sets ------------------------------------------------------------------- */
+
+keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret)
+{
+    keys_found found;
+    entry *e;
+    const item *it = find_item(k, name, KEYS_ZSET, member, &e, &found);
+
+    if (it)
+        *ret = it->seen.score;
+    return found;
+}
+
+keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score)
+{
+    keys_found found;
+    entry *e = entry_as(k, name, KEYS_ZSET, &found);
+
+    if (found == KEYS_WRONG_TYPE)
+        return found;
+    if (!e)
+        e = insert(k, name, KEYS_ZSET);
+    item *it = keys_item_of(e, member);
+    if (it && it->seen.score == score)
+        return KEYS_FOUND;
+    keys_before_change(k, e);
+    if (it)
+        drop_item(e, it);
+    keys_add_item(e, member, (lks_rpc_slice){NULL, 0}, score,
+                  place_of_member(e, &(keys_item){.name = member, .score = score}));
+    keys_after_change(k, e);
+    return it ? KEYS_FOUND : KEYS_ABSENT;
+}
+
+keys_found keys_delete_member(keys *k, lks_rpc_slice name, lks_rpc_slice member)
+{
+    return delete_item(k, name, KEYS_ZSET, member);
+}
+
+keys_found keys_members(const keys *k, lks_rpc_slice name, const keys_item *const **members, size_t *n)
+{
+    keys_found found;
+    const entry *e = entry_as(k, name, KEYS_ZSET, &found);
+
+    *members = NULL;
+    *n = e ? e->n_items : 0;
+    if (e)
+        *members = (const keys_item *const *)(const void *)e->members; /* each begins with its keys_item */
     return found;
 }

@@ -21,7 +21,7 @@ typedef enum keys_type { KEYS_STRING = 1, KEYS_HASH, KEYS_ZSET } keys_type;
 typedef enum keys_found { KEYS_WRONG_TYPE = -1, KEYS_ABSENT, KEYS_FOUND } keys_found;
 
 typedef struct keys_entry {
-    lks_rpc_slice name;
+    lks_rpc_slice name; /* a NUL follows it */
     keys_type type;
     int64_t end_us; /* 0: it does not expire; never negative */
 } keys_entry;
@@ -59,11 +59,9 @@ const keys_entry *keys_find(const keys *k, lks_rpc_slice name);
 /* Returns the i-th key, in the byte order of names; i < keys_count. */
 const keys_entry *keys_at(const keys *k, size_t i);
 
-enum { KEYS_SCAN_MAX = 64 };
-
-/* Passes about `count` keys, from 1 to KEYS_SCAN_MAX, to `take`, and moves *cursor: 0 at first, and 0 again after the
- * last. The cursor has at most 48 bits, so it fits in the 12 hex digits of a page token. A key that exists during all
- * steps is passed once, whatever else changes between the steps. O(keys). */
+/* Passes about `count` keys, at least 1, to `take`, and moves *cursor: 0 at first, and 0 again after the last. It is a place
+ * in the order of hashes, and has at most 48 bits, so it fits in the 12 hex digits of a page token. A key that exists
+ * during all steps is passed once, whatever else changes between the steps. O(keys). */
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key),
                void *arg);
 
@@ -81,10 +79,6 @@ keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret);
 
 /* Creates the key, or replaces a key of any type. */
 void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us);
-
-/* Writes bytes into a string from offset `at`. Pads a shorter string with zeros. Creates the key if it is missing and
- * `bytes` is not empty. *len: the length then; 0 if there is no such key. */
-keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len);
 
 /* ---- hashes -------------------------------------------------------------------- */
 
@@ -106,7 +100,7 @@ const keys_item *keys_next_field(const keys_item *field);
 
 keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret);
 
-/* Returns KEYS_FOUND if the member existed, KEYS_ABSENT if it is new. The score must not be NaN. */
+/* Returns KEYS_FOUND if the member existed, KEYS_ABSENT if it is new. The score must not be NaN or -0. */
 keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score);
 
 /* Returns KEYS_FOUND if the member existed. Deleting the last member deletes the key. */

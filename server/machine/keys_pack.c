@@ -14,7 +14,6 @@
 #include "machine/keys_state.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "machine/packed.h"
 #include "memory.h"
@@ -22,14 +21,6 @@
 enum { MARK = 'K', VERSION = 1, HAS_END = 0x10 };
 
 /* ---- pack ------------------------------------------------------------------------- */
-
-static char *put_score(char *at, double score)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &score, sizeof bits);
-    return packed_put_fixed(at, bits);
-}
 
 static char *put_value(char *at, const entry *e)
 {
@@ -41,7 +32,7 @@ static char *put_value(char *at, const entry *e)
             at = packed_put_text(packed_put_text(at, it->seen.name), it->seen.value);
     else
         for (size_t i = 0; i < e->n_items; i++)
-            at = packed_put_text(put_score(at, e->members[i]->seen.score), e->members[i]->seen.name);
+            at = packed_put_text(packed_put_double(at, e->members[i]->seen.score), e->members[i]->seen.name);
     return at;
 }
 
@@ -73,10 +64,8 @@ char *keys_pack(const keys *k, char *at)
 
 static double read_score(packed_reader *r)
 {
-    uint64_t bits = packed_fixed(r);
-    double score;
+    double score = packed_double(r);
 
-    memcpy(&score, &bits, sizeof score);
     packed_refuse_unless(r, !isnan(score) && !(score == 0 && signbit(score)));
     return r->failed ? 0 : score;
 }

@@ -1,4 +1,4 @@
-/* Shared by keys.c, keys_items.c and keys_pack.c. */
+/* Shared by keys.c and keys_pack.c. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
 #define LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
 
@@ -46,18 +46,8 @@ int keys_compare_members(const keys_item *a, const keys_item *b);
 /* The length of the common prefix. */
 size_t keys_common(lks_rpc_slice a, lks_rpc_slice b);
 
-entry *keys_entry_of(const keys *k, lks_rpc_slice name);
-
-/* Returns NULL if the key is absent or has another type; *found tells which. */
-entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found);
-
-/* Adds an entry without value and items, at its place in the order. The name must be new. */
-entry *keys_insert(keys *k, lks_rpc_slice name, keys_type type);
-
-/* The same, after all others. */
+/* Adds an entry without value and items, after all others. */
 entry *keys_append(keys *k, lks_rpc_slice name, keys_type type);
-
-void keys_remove(keys *k, entry *e);
 
 /* Call these around a change of an entry's value, items or end: they keep `bytes` right. */
 void keys_before_change(keys *k, const entry *e);
@@ -65,9 +55,9 @@ void keys_after_change(keys *k, const entry *e);
 
 void keys_move_end(keys *k, entry *e, int64_t end_us);
 
-/* keys_items.c. They update item_bytes and n_items, but not `bytes`. keys_add_item puts a member at `place`. */
 item *keys_item_of(const entry *e, lks_rpc_slice name);
+
+/* Puts a member at `place`. Updates item_bytes and n_items, but not `bytes`. */
 item *keys_add_item(entry *e, lks_rpc_slice name, lks_rpc_slice value, double score, size_t place);
-void keys_free_items(entry *e);
 
 #endif

@@ -40,6 +40,14 @@ char *packed_put_fixed(char *at, uint64_t bits)
     return at;
 }
 
+char *packed_put_double(char *at, double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    return packed_put_fixed(at, bits);
+}
+
 packed_reader packed_reader_of(const void *data, size_t len)
 {
     const unsigned char *begin = data ? data : (const void *)"";
@@ -97,4 +105,13 @@ uint64_t packed_fixed(packed_reader *r)
     for (unsigned shift = 0; shift < NUMBER_BITS; shift += 8)
         bits |= (uint64_t)packed_byte(r) << shift;
     return bits;
+}
+
+double packed_double(packed_reader *r)
+{
+    uint64_t bits = packed_fixed(r);
+    double number;
+
+    memcpy(&number, &bits, sizeof number);
+    return number;
 }

@@ -19,6 +19,7 @@ char *packed_put_number(char *at, uint64_t number);
 char *packed_put_bytes(char *at, lks_rpc_slice bytes);
 char *packed_put_text(char *at, lks_rpc_slice text);
 char *packed_put_fixed(char *at, uint64_t bits); /* PACKED_FIXED_BYTES, little-endian */
+char *packed_put_double(char *at, double number);
 
 /* After a failure every read fails, and returns 0 or an empty text. */
 typedef struct packed_reader {
@@ -35,5 +36,6 @@ unsigned packed_byte(packed_reader *r);
 uint64_t packed_number(packed_reader *r);
 lks_rpc_slice packed_text(packed_reader *r); /* a slice of the data */
 uint64_t packed_fixed(packed_reader *r);
+double packed_double(packed_reader *r);
 
 #endif

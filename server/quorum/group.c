@@ -36,17 +36,6 @@ enum {
 
 /* ---- the cache ------------------------------------------------------------------------- */
 
-static void free_messages(group *g)
-{
-    stored_message *m;
-
-    while ((m = TAILQ_FIRST(&g->own))) {
-        TAILQ_REMOVE(&g->own, m, in_all);
-        free(m->text);
-        free(m);
-    }
-}
-
 static void free_group(group *g)
 {
     quorum *q = g->quorum;
@@ -54,10 +43,8 @@ static void free_group(group *g)
     HASH_DELETE(hh, q->groups, g);
     HASH_DELETE(hh_by_path, q->by_path, g);
     TAILQ_REMOVE(&q->cache, g, in_cache);
-    q->n_groups--;
     if (g->is_todo)
         TAILQ_REMOVE(&q->todo, g, in_todo);
-    free_messages(g);
     stored_free(&g->known);
     lks_rpc_arena_free(g->arena);
     free(g->path);
@@ -104,7 +91,7 @@ static void evict_oldest(quorum *q)
 {
     group *g = TAILQ_FIRST(&q->cache);
 
-    if (q->n_groups <= KEPT_GROUPS || !g)
+    if (HASH_COUNT(q->groups) <= KEPT_GROUPS)
         return;
     if (can_be_evicted(g)) {
         free_group(g);
@@ -131,6 +118,7 @@ group *group_find(quorum *q, lks_rpc_slice base)
         g = memory_alloc(sizeof *g + base.len + 1);
         g->quorum = q;
         g->version = -1;
+        g->heard = UINT64_MAX;
         g->arena = memory_arena();
         g->path = paths_of_group(base);
         stored_init(&g->known);
@@ -141,7 +129,6 @@ group *group_find(quorum *q, lks_rpc_slice base)
         memcpy(g->base, base.data, base.len);
         HASH_ADD_KEYPTR(hh, q->groups, g->base, g->base_len, g);
         HASH_ADD_KEYPTR(hh_by_path, q->by_path, g->path, strlen(g->path), g);
-        q->n_groups++;
     }
     TAILQ_INSERT_TAIL(&q->cache, g, in_cache);
     return g;
@@ -172,7 +159,7 @@ static void deliver_own(group *g)
 
     TAILQ_FOREACH(m, &g->own, in_all)
         deliver(g, m);
-    free_messages(g);
+    TAILQ_INIT(&g->own);
 }
 
 /* Delivers the messages of other servers after a read. */
@@ -181,13 +168,9 @@ static void deliver_read(group *g)
     const quorum_options *options = &g->quorum->options;
     const stored_message *m, *first = TAILQ_FIRST(&g->known.messages);
     const uint64_t heard = g->heard;
-    const bool missed = g->was_heard && g->known.sent > heard && (!first || first->number > heard + 1);
+    const bool missed = g->known.sent > heard && (!first || first->number > heard + 1);
 
     g->heard = g->known.sent;
-    if (!g->was_heard) {
-        g->was_heard = true;
-        return;
-    }
     TAILQ_FOREACH(m, &g->known.messages, in_all)
         if (m->number > heard && strcmp(m->server, options->server) == 0)
             deliver(g, m);
@@ -224,9 +207,9 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
 {
-    stored_message *m = memory_alloc(sizeof *m);
+    stored_message *m = memory_in(g->arena, sizeof *m);
 
-    m->text = memory_copy(text.data, text.len);
+    m->text = memory_copy_in(g->arena, text.data, text.len);
     m->len = text.len;
     TAILQ_INSERT_TAIL(&g->own, m, in_all);
 }
@@ -265,7 +248,7 @@ static void requeue_running(group *g)
         else
             quorum_drop(p);
     }
-    free_messages(g);
+    TAILQ_INIT(&g->own);
 }
 
 /* The result of a call: the reply of the function, or an error that refused the call before it ran, as when the group
@@ -353,7 +336,6 @@ static void begin_group(group *g, uint64_t now_ns)
     stored_clear(&g->known);
     g->version = -1;
     g->clock = (group_clock){.time_us = time_us > known_us ? time_us : known_us, .at_ns = now_ns};
-    g->was_heard = true;
     g->heard = 0;
 }
 
@@ -400,8 +382,8 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         g->version_us = g->known.time_us;
     } else if (code == ZK_NO_NODE) {
         begin_group(g, now_ns);
-    } else if (code == ZK_NO_AUTH || code == ZK_REFUSED) {
-        group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+    } else if (quorum_refusal(code)) {
+        group_refuse(g, *quorum_refusal(code));
         return;
     } else {
         become_stale(g);
@@ -427,7 +409,7 @@ static void read_group(group *g)
 {
     g->state = GROUP_READING;
     g->refs++;
-    (g->was_stale || g->in_doubt ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
+    (g->was_stale ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
 }
 
 /* ---- watching -------------------------------------------------------------------------- */
@@ -448,7 +430,7 @@ static void watch(group *g)
 {
     g->watches = true;
     g->refs++;
-    zk_exists(g->quorum->zookeeper, g->path, true, on_watched, g);
+    zk_watch(g->quorum->zookeeper, g->path, on_watched, g);
 }
 
 group *group_of_path(const quorum *q, const char *path)

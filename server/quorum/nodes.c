@@ -32,7 +32,6 @@ struct nodes {
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
     bool is_listed;       /* `servers` are the live servers: no known change is unread */
-    bool is_first;
     int64_t floor_us;
     int32_t floor_version;
     int32_t forced_version;
@@ -73,7 +72,6 @@ nodes *nodes_new(quorum *q)
 
     n->quorum = q;
     n->retry.due = on_retry;
-    memory_reserve_timers(&q->timers.heap, 1);
     snprintf(n->own, sizeof n->own, NODES_SERVERS "/%s", q->options.server);
     return n;
 }
@@ -112,8 +110,8 @@ static bool has_answer(nodes *n, zk_code code)
     n->is_pending = false;
     if (n->quorum->state == QUORUM_CLOSED)
         return false;
-    if (code == ZK_NO_AUTH || code == ZK_REFUSED)
-        fail(n, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+    if (quorum_refusal(code))
+        fail(n, *quorum_refusal(code));
     else if (code == ZK_NOT_SENT || code == ZK_UNKNOWN)
         loop_timers_set(&n->quorum->timers, &n->retry, clock_in_ms(AGAIN_MS));
     else
@@ -188,17 +186,13 @@ static void register_server(nodes *n)
 
 static void take_servers(nodes *n, const char *const *names, size_t count)
 {
-    const char *first = NULL;
-
     forget_servers(n);
     for (size_t i = 0; i < count; i++) {
         const size_t len = strlen(names[i]);
         live_server *s = memory_alloc(sizeof *s + len + 1);
         memcpy(s->id, names[i], len);
         HASH_ADD_KEYPTR(hh, n->servers, s->id, len, s);
-        first = !first || strcmp(names[i], first) < 0 ? names[i] : first;
     }
-    n->is_first = first && strcmp(first, n->quorum->options.server) == 0;
 }
 
 static void on_listed(void *arg, zk_code code, const char *const *names, size_t count)
@@ -229,56 +223,6 @@ static void on_floor(void *arg, zk_code code, const char *data, size_t len, int3
         set_step(n, WATCHING);
 }
 
-static void on_forced_watched(void *arg, zk_code code, int32_t version)
-{
-    nodes *n = arg;
-
-    if (!was_read(n, code))
-        return;
-    n->forced_version = version;
-    if (n->step == WATCHING)
-        set_step(n, DONE);
-}
-
-static void run_step(nodes *n)
-{
-    zookeeper *z = n->quorum->zookeeper;
-
-    if (n->is_pending || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
-        return;
-    n->is_pending = true;
-    switch (n->step) {
-    case MAKING:
-        create_nodes(n);
-        break;
-    case REGISTERING:
-    case REPLACING:
-        register_server(n);
-        break;
-    case LISTING:
-        zk_children(z, NODES_SERVERS, true, on_listed, n);
-        break;
-    case READING_FLOOR:
-        zk_get(z, NODES_FLOOR, on_floor, n);
-        break;
-    default:
-        zk_exists(z, NODES_FORCED, true, on_forced_watched, n);
-    }
-}
-
-void nodes_session(nodes *n)
-{
-    n->step = MAKING;
-}
-
-void nodes_connected(nodes *n)
-{
-    heap_clear(&n->quorum->timers.heap, &n->retry);
-    read_again(n);
-}
-
-/* ---- when DONE ------------------------------------------------------------------------- */
-
 static void on_forced(void *arg, zk_code code, const char *data, size_t len, int32_t version)
 {
     nodes *n = arg;
@@ -297,27 +241,68 @@ static void on_forced(void *arg, zk_code code, const char *data, size_t len, int
     options->on_wake(options->arg, text, (size_t)text_len);
 }
 
-static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
+static void on_forced_watched(void *arg, zk_code code, int32_t version)
 {
     nodes *n = arg;
 
-    (void)version;
     if (!was_read(n, code))
         return;
-    zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
+    if (n->step == WATCHING) {
+        n->forced_version = version;
+        set_step(n, DONE);
+    } else {
+        zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
+    }
 }
+
+static void run_step(nodes *n)
+{
+    zookeeper *z = n->quorum->zookeeper;
+
+    if (n->is_pending || n->step == DONE)
+        return;
+    n->is_pending = true;
+    switch (n->step) {
+    case MAKING:
+        create_nodes(n);
+        break;
+    case REGISTERING:
+    case REPLACING:
+        register_server(n);
+        break;
+    case LISTING:
+        zk_children(z, NODES_SERVERS, true, on_listed, n);
+        break;
+    case READING_FLOOR:
+        zk_get(z, NODES_FLOOR, on_floor, n);
+        break;
+    default:
+        zk_watch(z, NODES_FORCED, on_forced_watched, n);
+    }
+}
+
+void nodes_session(nodes *n)
+{
+    n->step = MAKING;
+}
+
+void nodes_connected(nodes *n)
+{
+    heap_clear(&n->quorum->timers.heap, &n->retry);
+    read_again(n);
+}
+
+/* ---- when DONE ------------------------------------------------------------------------- */
 
 bool nodes_watch_fired(nodes *n, const char *path)
 {
-    if (n->quorum->state == QUORUM_CLOSED)
-        return true;
     if (strcmp(path, NODES_SERVERS) == 0) {
         n->is_listed = false;
         zk_children(n->quorum->zookeeper, NODES_SERVERS, true, on_listed, n);
         return true;
     }
     if (strcmp(path, NODES_FORCED) == 0) {
-        zk_exists(n->quorum->zookeeper, NODES_FORCED, true, on_forced_watched_again, n);
+        zk_watch(n->quorum->zookeeper, NODES_FORCED, on_forced_watched, n);
         return true;
     }
     return false;
@@ -338,7 +323,12 @@ bool nodes_are_listed(const nodes *n)
 
 bool nodes_sweeps(const nodes *n)
 {
-    return n->step == DONE && n->is_first;
+    const char *own = n->quorum->options.server;
+
+    for (const live_server *s = n->servers; s; s = s->hh.next)
+        if (strcmp(s->id, own) < 0)
+            return false;
+    return n->step == DONE && nodes_server_is_alive(n, lks_rpc_slice_of(own));
 }
 
 int64_t nodes_floor_us(const nodes *n)

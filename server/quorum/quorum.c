@@ -12,7 +12,7 @@
 #include "quorum/quorum_parts.h"
 #include "quorum/sweep_groups.h"
 
-enum { GRACE_MS = 1000, AGAIN_MS = 500 };
+enum { GRACE_MS = 1000, AGAIN_MS = 500, OWN_TIMERS = 2 /* of nodes.c and sweep_groups.c */ };
 
 #define SCHEME "zookeeper://"
 
@@ -67,7 +67,6 @@ static lks_code read_url(const char *url, const char *from, place *ret, zk_optio
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
-    zk->create_root = true;
     if (zk_check(zk, &why) == LKS_OK)
         return LKS_OK;
     place_clear(ret);
@@ -91,9 +90,14 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
     return LKS_OK;
 }
 
-const store_fault quorum_denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
-const store_fault quorum_refused =
-    STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: the ensemble is read-only, or the path has a quota");
+const store_fault *quorum_refusal(zk_code code)
+{
+    static const store_fault denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
+    static const store_fault refused =
+        STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: the ensemble is read-only, or the path has a quota");
+
+    return code == ZK_NO_AUTH ? &denied : code == ZK_REFUSED ? &refused : NULL;
+}
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
@@ -177,17 +181,14 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
     quorum_run_later(q);
 }
 
-static void on_state(void *arg, bool ready, const char *reason)
+static void on_state(void *arg, const char *reason)
 {
     quorum *q = arg;
 
-    if (q->state == QUORUM_CLOSED)
-        return;
-    if (!ready) {
+    if (reason)
         quorum_set_state(q, QUORUM_DOWN, STORE_FAULT(STORE_UNREACHABLE, reason));
-        return;
-    }
-    nodes_connected(q->nodes);
+    else
+        nodes_connected(q->nodes);
 }
 
 static void on_session(void *arg)
@@ -197,12 +198,11 @@ static void on_session(void *arg)
     nodes_session(q->nodes);
 }
 
-static void on_watch(void *arg, const char *path, zk_change change)
+static void on_watch(void *arg, const char *path)
 {
     quorum *q = arg;
-    (void)change;
 
-    if (q->state != QUORUM_CLOSED && !nodes_watch_fired(q->nodes, path))
+    if (!nodes_watch_fired(q->nodes, path))
         group_watch_fired(q, path);
 }
 
@@ -272,8 +272,9 @@ static bool has_call(void *lock_store, const store_call *call)
     return quorum_is_of_locks(call) && has_namespace(lock_store, paths_namespace(call->base));
 }
 
-void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+void quorum_submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
+    quorum *q = lock_store;
     pending *p = memory_alloc(sizeof *p);
     const uint64_t grace_ns = clock_in_ms(GRACE_MS);
 
@@ -281,20 +282,15 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
         .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
-    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* one more for nodes.c */
+    memory_reserve_timers(&q->timers.heap, q->n_pending + OWN_TIMERS);
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
     quorum_queue_group(p->group);
 }
 
-static void submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
-{
-    quorum_submit(lock_store, call, deadline_ns, done, arg);
-}
-
 store_other quorum_as_store(quorum *q)
 {
-    return (store_other){.has = has_call, .submit = submit, .arg = q};
+    return (store_other){.has = has_call, .submit = quorum_submit, .arg = q};
 }
 
 /* ---- opening and closing --------------------------------------------------------------- */
@@ -312,8 +308,7 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
     if (code == LKS_OK) {
         code =
             functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
-        if (code == LKS_OK && (code = zk_open(&zk, &q->zookeeper, error)) != LKS_OK)
-            functions_close(q->functions);
+        q->zookeeper = code == LKS_OK ? zk_open(&zk) : NULL;
         place_clear(&at);
     }
     if (code != LKS_OK) {
@@ -324,6 +319,7 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
     TAILQ_INIT(&q->cache);
     fault_keep(&q->fault, STORE_FAULT(STORE_UNREACHABLE, "the lock store is not connected yet"));
     loop_timers_init(&q->timers, options->loop, q);
+    memory_reserve_timers(&q->timers.heap, OWN_TIMERS);
     uv_idle_init(options->loop, &q->turn);
     q->turn.data = q;
     q->nodes = nodes_new(q);
@@ -351,7 +347,6 @@ static void on_zookeeper_closed(void *arg)
     quorum *q = arg;
 
     group_end_all_calls(q);
-    group_sweep_close(q->sweep, &q->barrier);
     close_barrier_handle(&q->barrier, &q->timers.uv);
     close_barrier_handle(&q->barrier, &q->turn);
     close_barrier_begin(&q->barrier, q, release, q->closed, q->closed_arg);

@@ -53,8 +53,8 @@ store_other quorum_as_store(quorum *q);
  * The first argument is a quorum. */
 uint32_t quorum_slack_ms(void *lock_store, lks_rpc_slice ns);
 
-/* Like store_submit. */
-void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+/* Like store_submit. lock_store: a quorum. */
+void quorum_submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
 /* Whether the lock store can run calls now. lock_store: a quorum. */
 bool quorum_is_ready(const void *lock_store);

@@ -52,16 +52,15 @@ typedef struct group {
     int64_t version_us;    /* the time stored by the write of this version */
     int32_t floor_version; /* of NODES_FLOOR before the node was read: while it stays, the node was not created again */
     pending_list waiting, running;
-    lks_rpc_arena *arena;             /* has the data to write, and replies */
+    lks_rpc_arena *arena;             /* has the data to write, replies, and `own` */
     lks_rpc_slice data;               /* to write; data.data NULL: no change, only the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
     int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */
     bool forces;                      /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
-    bool in_doubt;                    /* that write may have been applied */
     bool was_stale;                   /* the last write was not confirmed: sync before the next read */
-    bool was_heard;                   /* messages up to `heard` were delivered */
-    uint64_t heard;
+    bool in_doubt;                    /* and it may have been applied */
+    uint64_t heard;   /* messages up to this one were delivered; UINT64_MAX: the group was not read yet */
     unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */
     bool has_waiters; /* this server parks calls for it, so it must notice writes of other servers */
     bool watches;     /* a watch reports those writes */
@@ -80,7 +79,6 @@ struct quorum {
     functions *functions;
     group *groups, *by_path; /* uthash */
     group_list todo, cache;
-    size_t n_groups;
     size_t n_pending;
     struct group_write *filling; /* groups to write with the next request; NULL: none */
     size_t n_writes;             /* pending requests */
@@ -95,7 +93,7 @@ struct quorum {
 };
 
 /* quorum.c */
-extern const store_fault quorum_denied, quorum_refused;
+const store_fault *quorum_refusal(zk_code code); /* NULL: the ensemble has not refused anything */
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault);
 void quorum_end(pending *p, const store_result *result);
 void quorum_drop(pending *p); /* frees it without an answer */

@@ -36,9 +36,9 @@ typedef struct sighting {
 
 struct group_sweep {
     shards walk;
-    bool is_walking, is_over;
+    bool is_walking;
     sighting *sightings; /* uthash */
-    uv_timer_t timer;
+    struct timer timer;
     zk_op ops[DELETE_AT_ONCE + 1]; /* the deletions; their paths belong to sightings */
     size_t n_ops;
     int64_t above_us;      /* above the fences of all deleted groups, and not below the floor */
@@ -126,7 +126,7 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
     s->n_ops = 0;
     if (s->walk.quorum->state != QUORUM_CLOSED)
         nodes_read_floor(s->walk.quorum->nodes);
-    if (s->is_over)
+    if (s->walk.shard == SHARDS) /* it was the last request */
         end_walk(s, true);
     else
         shards_next(&s->walk);
@@ -169,23 +169,20 @@ static void on_end(void *arg, bool complete)
 {
     group_sweep *s = arg;
 
-    s->is_over = true;
     if (complete && s->n_ops > 0)
         delete_groups(s);
     else
         end_walk(s, complete);
 }
 
-static void on_timer(uv_timer_t *timer)
+void group_sweep_begin(group_sweep *s)
 {
-    group_sweep *s = container_of(timer, group_sweep, timer);
     quorum *q = s->walk.quorum;
 
     if (s->is_walking || q->state != QUORUM_READY || !nodes_sweeps(q->nodes))
         return;
     s->walk = (shards){.quorum = q, .prefix = "", .group = on_group, .end = on_end, .arg = s};
     s->is_walking = true;
-    s->is_over = false;
     s->n_ops = 0;
     s->n_deleted = 0;
     s->floor_version = nodes_floor_version(q->nodes);
@@ -193,19 +190,29 @@ static void on_timer(uv_timer_t *timer)
     shards_next(&s->walk);
 }
 
+static void begin_later(group_sweep *s)
+{
+    quorum *q = s->walk.quorum;
+
+    loop_timers_set(&q->timers, &s->timer, clock_in_ms(q->options.sweep_ms));
+}
+
+static void on_due(struct timer *timer)
+{
+    group_sweep *s = container_of(timer, group_sweep, timer);
+
+    group_sweep_begin(s);
+    begin_later(s);
+}
+
 group_sweep *group_sweep_new(quorum *q)
 {
     group_sweep *s = memory_alloc(sizeof *s);
 
     s->walk.quorum = q;
-    uv_timer_init(q->options.loop, &s->timer);
-    uv_timer_start(&s->timer, on_timer, q->options.sweep_ms, q->options.sweep_ms);
+    s->timer.due = on_due;
+    begin_later(s);
     return s;
-}
-
-void group_sweep_close(group_sweep *s, close_barrier *barrier)
-{
-    close_barrier_handle(barrier, &s->timer);
 }
 
 void group_sweep_free(group_sweep *s)

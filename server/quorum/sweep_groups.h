@@ -9,10 +9,9 @@ typedef struct group_sweep group_sweep;
 /* Begins a walk over all groups every quorum_options.sweep_ms. */
 group_sweep *group_sweep_new(quorum *q);
 
-/* Closes the timer with the barrier. */
-void group_sweep_close(group_sweep *s, close_barrier *barrier);
+/* Begins one now, unless one is under way. */
+void group_sweep_begin(group_sweep *s);
 
-/* Call it after group_sweep_close, when the barrier has closed the timer. */
 void group_sweep_free(group_sweep *s);
 
 #endif

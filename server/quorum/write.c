@@ -59,8 +59,8 @@ static void on_conflict(group *g)
 /* The ops of this group failed. */
 static void fail_group(group *g, zk_code code)
 {
-    if (code == ZK_NO_AUTH || code == ZK_REFUSED)
-        group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+    if (quorum_refusal(code))
+        group_refuse(g, *quorum_refusal(code));
     else
         on_conflict(g);
 }
@@ -73,14 +73,13 @@ static bool is_at_fault(const group_write *w, size_t i, size_t failed)
 
 static bool is_of_one_group(zk_code code)
 {
-    return code == ZK_BAD_VERSION || code == ZK_NODE_EXISTS || code == ZK_NO_NODE || code == ZK_NO_AUTH ||
-           code == ZK_REFUSED;
+    return code == ZK_BAD_VERSION || code == ZK_NODE_EXISTS || code == ZK_NO_NODE || quorum_refusal(code);
 }
 
 /* Whether groups were deleted since the oldest of these was read. */
 static bool is_floor_raised(zk_code code, size_t failed)
 {
-    return failed < OPS_BEFORE && is_of_one_group(code) && code != ZK_NO_AUTH && code != ZK_REFUSED;
+    return failed < OPS_BEFORE && (code == ZK_BAD_VERSION || code == ZK_NO_NODE);
 }
 
 static void on_written(void *arg, zk_code code, size_t failed, const int32_t *versions)

@@ -1,32 +1,17 @@
-/* The port is kept over restarts. It is taken from below the range of outgoing
- * ports: there no client's connection can occupy it while the server is down,
- * and no client that keeps trying can end up connected to itself. Tests that run
- * beside this one leave it alone also before the server listens, and while it is
- * down: who uses a port has bound a name for it (unix(7), abstract). */
+/* The port is kept over restarts. */
 #include "support/server_fixture.h"
 
 #include <ctype.h>
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "support/ports.h"
 #include "support/tempdir.h"
 
-enum {
-    READY_TIMEOUT_MS = 60000,
-    ARGS_MAX = 64,
-    ENV_MAX = 16,
-    PORT_FIRST = 20000,
-    PORT_COUNT = 12000,
-    LOCK_STORE_BYTES = 512
-};
+enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, ENV_MAX = 16, LOCK_STORE_BYTES = 512 };
 
 struct server_fixture {
     server_fixture_options options;
@@ -44,54 +29,11 @@ const char *server_fixture_program(void)
     return LOCKSTOCKD_PATH;
 }
 
-static bool port_is_free(unsigned short port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return false;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
-    close(fd);
-    return is_free;
-}
-
-/* The name's descriptor; -1: another test uses the port. */
-static int name_port(unsigned short port)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "lockstock-tests-port-%u", port);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-static int take_port(unsigned short *ret)
-{
-    for (;;) {
-        unsigned short random = 0;
-        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-            continue;
-        *ret = (unsigned short)(PORT_FIRST + random % PORT_COUNT);
-        int fd = name_port(*ret);
-        if (fd >= 0 && port_is_free(*ret))
-            return fd;
-        if (fd >= 0)
-            close(fd);
-    }
-}
-
 unsigned short server_fixture_free_port(void)
 {
     unsigned short port;
 
-    take_port(&port); /* for good */
+    ports_take(&port); /* for good */
     return port;
 }
 
@@ -214,7 +156,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         snprintf(fixture->store, sizeof fixture->store, "%s", other ? other : fixture->options.store);
     else
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
-    fixture->port_name = take_port(&fixture->port);
+    fixture->port_name = ports_take(&fixture->port);
     make_url(fixture);
     if (make_certificate(fixture) && server_fixture_restart(fixture))
         return fixture;

@@ -7,14 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/ports.h"
 #include "support/process.h"
 #include "support/tempdir.h"
 
@@ -24,15 +23,13 @@ enum {
     READY_TIMEOUT_MS = 60000,
     ANSWER_TIMEOUT_S = 2,
     PORTS = 3, /* of a member: for clients, for followers, for elections */
-    PORT_FIRST = 11000,
-    PORT_COUNT = 10000,
     PATH_BYTES = 128,
 };
 
 typedef struct member {
     unsigned short ports[PORTS];
-    int reserved[PORTS]; /* sockets whose names keep the ports from other tests */
-    process *server;     /* NULL while killed */
+    int port_names[PORTS]; /* as long as these are open */
+    process *server;       /* NULL while killed */
 } member;
 
 struct zookeeper_fixture {
@@ -44,70 +41,24 @@ struct zookeeper_fixture {
 
 bool zookeeper_fixture_can_start(void)
 {
-    static const char *const jars[] = {"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"};
+    static const char *const needed[] = {"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar",
+                                         "/usr/bin/java"};
 
-    for (size_t i = 0; i < sizeof jars / sizeof *jars; i++)
-        if (access(jars[i], R_OK) != 0) {
-            fprintf(stderr, "no %s: install zookeeper (packaging/apt.txt)\n", jars[i]);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (access(needed[i], R_OK) != 0) {
+            fprintf(stderr, "no %s: install zookeeper and default-jre-headless (packaging/apt.txt)\n", needed[i]);
             return false;
         }
-    if (access("/usr/bin/java", X_OK) == 0)
-        return true;
-    fprintf(stderr, "no /usr/bin/java: install default-jre-headless (packaging/apt.txt)\n");
-    return false;
-}
-
-/* ---- ports --------------------------------------------------------------------------- */
-
-static struct sockaddr_in loopback(unsigned short port)
-{
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-static bool port_is_free(unsigned short port)
-{
-    struct sockaddr_in address = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_free = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return is_free;
-}
-
-/* The same names as in server_fixture.c. */
-static int reserve(unsigned short port)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "lockstock-tests-port-%u", port);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof name) == 0 && port_is_free(port))
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-static int take_port(unsigned short *ret)
-{
-    for (;;) {
-        unsigned short number = 0;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-            continue;
-        *ret = (unsigned short)(PORT_FIRST + number % PORT_COUNT);
-        int fd = reserve(*ret);
-        if (fd >= 0)
-            return fd;
-    }
+    return true;
 }
 
 /* ---- four-letter words ---------------------------------------------------------------- */
 
 char *zookeeper_fixture_ask(const zookeeper_fixture *fixture, size_t i, const char *word)
 {
-    struct sockaddr_in address = loopback(fixture->members[i].ports[0]);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(fixture->members[i].ports[0]),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
     char reply[16384];
     size_t used = 0;
@@ -254,7 +205,7 @@ zookeeper_fixture *zookeeper_fixture_start(size_t n)
     fixture->n = n;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < PORTS; k++)
-            fixture->members[i].reserved[k] = take_port(&fixture->members[i].ports[k]);
+            fixture->members[i].port_names[k] = ports_take(&fixture->members[i].ports[k]);
         used += (size_t)snprintf(fixture->hosts + used, sizeof fixture->hosts - used, "%s127.0.0.1:%u",
                                  i > 0 ? "," : "", fixture->members[i].ports[0]);
     }
@@ -274,7 +225,7 @@ void zookeeper_fixture_free(zookeeper_fixture *fixture)
     for (size_t i = 0; i < fixture->n; i++) {
         process_free(fixture->members[i].server);
         for (size_t k = 0; k < PORTS; k++)
-            close(fixture->members[i].reserved[k]);
+            close(fixture->members[i].port_names[k]);
     }
     if (fixture->dir)
         tempdir_remove(fixture->dir);

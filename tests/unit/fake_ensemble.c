@@ -6,7 +6,7 @@
 
 enum { NODES_MAX = 1024, CLIENTS_MAX = 4, WAITING_MAX = 1024, WATCHES_MAX = 128, TEXT_BYTES = 16384 };
 
-typedef enum kind { GET, SYNC, EXISTS, CHILDREN, MULTI } kind;
+typedef enum kind { GET, SYNC, WATCH, CHILDREN, MULTI } kind;
 
 typedef struct request {
     kind kind;
@@ -108,8 +108,8 @@ static zk_code apply_op(const zk_op *op, const zookeeper *owner, int32_t *versio
 {
     fake_node *node = find(op->path);
 
-    *version = op->kind == ZK_CREATE || op->kind == ZK_CREATE_EPHEMERAL ? 0 : -1;
-    if (*version == 0)
+    *version = 0;
+    if (op->kind == ZK_CREATE || op->kind == ZK_CREATE_EPHEMERAL)
         return create(op, owner);
     if (!node)
         return ZK_NO_NODE;
@@ -126,7 +126,7 @@ static zk_code apply_op(const zk_op *op, const zookeeper *owner, int32_t *versio
     return ZK_OK;
 }
 
-static void fire(const char *path, bool children, zk_change change)
+static void fire(const char *path, bool children)
 {
     for (size_t c = 0; c < fake.n_clients; c++) {
         zookeeper *z = fake.clients[c];
@@ -135,7 +135,7 @@ static void fire(const char *path, bool children, zk_change change)
             if (!w->path || w->children != children || strcmp(w->path, path) != 0)
                 continue;
             w->path = NULL;
-            z->on.watch(z->on.arg, path, change);
+            z->on.watch(z->on.arg, path);
         }
     }
 }
@@ -144,9 +144,9 @@ static void fire_of(const zk_op *op)
 {
     if (op->kind == ZK_CHECK)
         return;
-    fire(op->path, false, op->kind == ZK_SET ? ZK_CHANGED : op->kind == ZK_DELETE ? ZK_DELETED : ZK_CREATED);
+    fire(op->path, false);
     if (op->kind != ZK_SET)
-        fire(parent_of(op->path), true, ZK_CHILDREN);
+        fire(parent_of(op->path), true);
 }
 
 /* All or none. */
@@ -195,7 +195,7 @@ static const char *short_path(const char *path)
 
 const char *fake_next(const zookeeper *z)
 {
-    static const char *const reads[] = {"get", "sync", "exists", "list"};
+    static const char *const reads[] = {"get", "sync", "watch", "list"};
     static const char *const kinds[] = {"create", "ephemeral", "set", "delete", "check"};
     static char text[TEXT_BYTES];
     size_t at = 0;
@@ -238,7 +238,7 @@ static void end(const request *r, zk_code code, size_t failed, const int32_t *ve
 
     if (r->kind == GET || r->kind == SYNC)
         r->got(r->arg, code, node ? node->data : NULL, node ? node->len : 0, node ? node->version : -1);
-    else if (r->kind == EXISTS)
+    else if (r->kind == WATCH)
         r->found(r->arg, code, node ? node->version : -1);
     else if (r->kind == CHILDREN)
         r->listed(r->arg, code, NULL, 0);
@@ -317,7 +317,7 @@ static void end_session(zookeeper *z)
             continue;
         const char *path = fake.nodes[i].path;
         fake.nodes[i] = fake.nodes[--fake.n];
-        fire(parent_of(path), true, ZK_CHILDREN);
+        fire(parent_of(path), true);
     }
 }
 
@@ -328,13 +328,13 @@ void fake_up(zookeeper *z, bool new_session)
         z->on.session(z->on.arg);
     }
     z->ready = true;
-    z->on.state(z->on.arg, true, NULL);
+    z->on.state(z->on.arg, NULL);
 }
 
 void fake_down(zookeeper *z, const char *reason)
 {
     z->ready = false;
-    z->on.state(z->on.arg, false, reason);
+    z->on.state(z->on.arg, reason);
 }
 
 lks_code zk_check(const zk_options *options, lks_error *error)
@@ -350,16 +350,15 @@ uint64_t zk_root_id(const zookeeper *z)
     return 1;
 }
 
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+zookeeper *zk_open(const zk_options *options)
 {
     zookeeper *z = memory_alloc(sizeof *z);
 
-    (void)error;
     z->on = options->events;
     uv_idle_init(options->loop, &z->ending);
     assert_true(fake.n_clients < CLIENTS_MAX);
-    fake.clients[fake.n_clients++] = *ret = z;
-    return LKS_OK;
+    fake.clients[fake.n_clients++] = z;
+    return z;
 }
 
 static void on_freed(uv_handle_t *handle)
@@ -412,9 +411,9 @@ void zk_sync_get(zookeeper *z, const char *path, zk_got *done, void *arg)
     keep(z, (request){.kind = SYNC, .path = path, .got = done, .arg = arg});
 }
 
-void zk_exists(zookeeper *z, const char *path, bool watch, zk_found *done, void *arg)
+void zk_watch(zookeeper *z, const char *path, zk_found *done, void *arg)
 {
-    keep(z, (request){.kind = EXISTS, .path = path, .watch = watch, .found = done, .arg = arg});
+    keep(z, (request){.kind = WATCH, .path = path, .watch = true, .found = done, .arg = arg});
 }
 
 void zk_children(zookeeper *z, const char *path, bool watch, zk_listed *done, void *arg)

@@ -4,6 +4,7 @@
 #include "digest.h"
 #include "functions/library.h"
 #include "memory.h"
+#include "quorum/sweep_groups.h"
 
 enum { CALLS_MAX = 1024, SERVERS_MAX = 4 };
 
@@ -13,6 +14,7 @@ static uint64_t now_ns;
 static call *calls[CALLS_MAX];
 static size_t n_calls;
 static server *open_servers[SERVERS_MAX];
+static stored_group read_group;
 
 uint64_t __wrap_clock_now_ns(void);
 uint64_t __wrap_clock_now_ns(void)
@@ -25,6 +27,7 @@ int scene_setup(void **state)
     (void)state;
     now_ns = CLOCK_NS_PER_S;
     n_calls = 0;
+    stored_init(&read_group);
     fake_begin();
     return uv_loop_init(&loop);
 }
@@ -37,6 +40,7 @@ int scene_teardown(void **state)
             server_close(open_servers[i]);
     while (n_calls > 0)
         call_free(calls[0]);
+    stored_free(&read_group);
     fake_end();
     return uv_loop_close(&loop);
 }
@@ -76,9 +80,7 @@ static void on_listening(void *arg)
 
 void server_open(server *s, const char *id, bool up)
 {
-    static uint64_t last_ms = 600000;
-
-    *s = (server){.id = id, .sweep_ms = ++last_ms};
+    *s = (server){.id = id};
     const quorum_options options = {.loop = &loop,
                                     .url = "zookeeper://zk1/lockstock",
                                     .url_from = "--lock-store",
@@ -86,7 +88,7 @@ void server_open(server *s, const char *id, bool up)
                                     .library_text = functions_text,
                                     .library_len = functions_len,
                                     .library_digest = functions_digest,
-                                    .sweep_ms = s->sweep_ms,
+                                    .sweep_ms = SCENE_SWEEP_MS,
                                     .on_ready = on_ready,
                                     .on_wake = on_wake,
                                     .on_listening = on_listening,
@@ -122,17 +124,9 @@ void server_close(server *s)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-static void ring_sweep(uv_handle_t *handle, void *arg)
-{
-    uv_timer_t *timer = (uv_timer_t *)handle;
-
-    if (handle->type == UV_TIMER && uv_timer_get_repeat(timer) == ((const server *)arg)->sweep_ms)
-        timer->timer_cb(timer);
-}
-
 void server_sweep(server *s)
 {
-    uv_walk(&loop, ring_sweep, s);
+    group_sweep_begin(s->q->sweep);
 }
 
 /* ---- calls ----------------------------------------------------------------------------- */
@@ -277,11 +271,12 @@ const char *path_of_group(const char *in)
     return path;
 }
 
-void read_group_node(stored_group *s, const char *in)
+stored_group *group_in_node(const char *in)
 {
     const fake_node *node = fake_find(path_of_group(in));
 
-    assert_true(stored_unpack(s, node->data, node->len));
+    assert_true(stored_unpack(&read_group, node->data, node->len));
+    return &read_group;
 }
 
 void write_group(const char *in, const stored_group *s)

@@ -9,10 +9,10 @@
 #include "test.h"
 
 enum { CALL_WORDS = 12, CALL_MS = 5000, LEASE_MS = 30000, SERVER_TEXT_BYTES = 2048 };
+#define SCENE_SWEEP_MS UINT64_C(1000000000000) /* so that only server_sweep begins one */
 
 typedef struct server {
     const char *id;
-    uint64_t sweep_ms; /* another one for each */
     quorum *q;
     zookeeper *z;
     char heard[SERVER_TEXT_BYTES]; /* messages, each with a newline */
@@ -43,7 +43,7 @@ int scene_teardown(void **state); /* closes what is open */
 /* The server is READY when `up`. */
 void server_open(server *s, const char *id, bool up);
 void server_close(server *s);
-/* The sweep's time has come. */
+/* A sweep begins. */
 void server_sweep(server *s);
 
 /* "function group argument...": '' is an empty argument. Frees itself at the end of the test, or by call_free. */
@@ -77,7 +77,8 @@ void pass_ms(server *s, uint64_t ms);
 
 /* The node of "ns/<group>". */
 const char *path_of_group(const char *in);
-void read_group_node(stored_group *s, const char *in);
+/* What it has; until the next call, and the end of the test. */
+stored_group *group_in_node(const char *in);
 /* As a server would that nobody knows. */
 void write_group(const char *in, const stored_group *s);
 

@@ -53,12 +53,14 @@ static const void *answered(rounds *r, const store_value *reply)
     return r->response;
 }
 
-static lks_acquire_request acquire(lks_target **target, int64_t wait_ms)
+static lks_acquire_request acquire(int64_t wait_ms)
 {
+    static lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
 
+    target.name = "x";
     request.n_targets = 1;
-    request.targets = target;
+    request.targets = targets;
     request.token = "token-of-sixteen-bytes";
     request.lease_ms = LEASE_MS;
     request.wait_ms = wait_ms;
@@ -70,9 +72,7 @@ static lks_acquire_request acquire(lks_target **target, int64_t wait_ms)
 
 TEST(a_grant_is_stored_for_longer)
 {
-    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-    target.name = "x";
-    const lks_acquire_request request = acquire(targets, 5000);
+    const lks_acquire_request request = acquire(5000);
     const store_value fence = NUMBER(7), reply = {.type = STORE_ARRAY, .n = 1, .element = &fence};
     rounds r;
 
@@ -86,9 +86,7 @@ TEST(a_grant_is_stored_for_longer)
 
 TEST(a_replay_tells_what_is_left_without_the_slack)
 {
-    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-    target.name = "x";
-    const lks_acquire_request request = acquire(targets, 0);
+    const lks_acquire_request request = acquire(0);
     const int64_t left[] = {600, 60}, told[] = {500, 0};
 
     for (size_t i = 0; i < 2; i++) {
@@ -123,9 +121,7 @@ TEST(a_renewal_is_stored_for_longer_and_told_without_the_slack)
 /* A call that waits is packed, and its lease is found again from its request. */
 TEST(a_parked_call_keeps_the_slack)
 {
-    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-    target.name = "x";
-    const lks_acquire_request request = acquire(targets, 5000);
+    const lks_acquire_request request = acquire(5000);
     const plan settings = {.arena = arena, .server = "me", .service = &lock_service};
     rounds r, again;
 

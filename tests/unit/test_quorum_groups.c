@@ -44,6 +44,16 @@ TEST(after_a_conflict_the_group_is_read_and_the_call_runs_again)
     assert_int_equal(other->answers, 1);
 }
 
+/* Its write waits for its answer. */
+static call *write_acquire(void)
+{
+    call *c = acquire(&a, "g", "t1", "x");
+
+    answers(&a, "get ns%2Fg");
+    expects(&a, "check /floor 0, create ns%2Fg");
+    return c;
+}
+
 /* ---- the outcome is not known ---------------------------------------------------------- */
 
 TEST(a_lost_write_that_was_applied_gives_its_first_answer)
@@ -59,31 +69,18 @@ TEST(a_lost_write_that_was_applied_gives_its_first_answer)
     assert_int_equal(fake_find(path_of_group("g"))->version, 1);
 }
 
-TEST(a_lost_write_that_was_not_applied_is_made_again)
-{
-    done(&a, acquire(&a, "g", "t1", "x"));
-    call *c = release(&a, "g", "t1");
-    expects(&a, "check /floor 0, set ns%2Fg 0");
-    fake_lose(a.z, false);
-    answers(&a, "sync ns%2Fg");
-    assert_int_equal(c->answers, 0);
-    answers(&a, "check /floor 0, set ns%2Fg 0");
-    assert_string_equal(c->text, "RELEASED");
-}
-
 TEST(a_write_of_another_server_with_the_same_number_is_not_taken_for_the_lost_one)
 {
     open_both();
-    call *c = acquire(&a, "g", "t1", "x");
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg"); /* its write 1, as that of b */
+    call *c = write_acquire(); /* its write 1, as that of b */
+
     done(&b, acquire(&b, "g", "t2", "x"));
     fake_lose(a.z, false);
     settle_all(&a);
     assert_says(c, "BUSY 0 o");
 }
 
-/* The server has forgotten the group, as after many others. */
+/* The server has forgotten the group, as after many others. The lost write was not applied, so it is made again. */
 TEST(write_numbers_go_on_from_the_stored_one)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
@@ -101,41 +98,15 @@ TEST(write_numbers_go_on_from_the_stored_one)
 
 /* ---- a write that was not sent, and deadlines ------------------------------------------- */
 
-TEST(a_write_that_was_not_sent_is_made_again)
-{
-    call *c = acquire(&a, "g", "t1", "x");
-
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg");
-    fake_fail(a.z, ZK_NOT_SENT, 0);
-    assert_int_equal(c->answers, 0);
-    answers(&a, "sync ns%2Fg");
-    answers(&a, "check /floor 0, create ns%2Fg");
-    assert_true(is_granted(c));
-}
-
 TEST(a_call_that_was_not_sent_ends_at_its_deadline_without_effect)
 {
-    call *c = acquire(&a, "g", "t1", "x");
+    call *c = write_acquire();
 
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg");
     fake_fail(a.z, ZK_NOT_SENT, 0);
     pass_ms(&a, CALL_MS - 1);
     assert_int_equal(c->answers, 0);
     pass_ms(&a, 1);
     assert_ended(c, DEADLINE_EXCEEDED, NO);
-}
-
-TEST(without_the_ensemble_calls_end_after_a_second)
-{
-    fake_down(a.z, "nobody is there");
-    call *c = acquire(&a, "g", "t1", "x");
-    pass_ms(&a, 999);
-    assert_int_equal(c->answers, 0);
-    pass_ms(&a, 1);
-    assert_ended(c, UNAVAILABLE, NO);
-    assert_string_equal(c->text, "nobody is there");
 }
 
 /* What is lost with the connection ends before the state is told, or after it. */
@@ -170,10 +141,8 @@ TEST(calls_that_end_after_the_connection_was_lost_end_after_a_second)
 
 TEST(a_call_whose_outcome_is_not_known_ends_a_second_after_the_connection)
 {
-    call *c = acquire(&a, "g", "t1", "x");
+    call *c = write_acquire();
 
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg");
     fake_lose(a.z, true);
     fake_down(a.z, "gone");
     pass_ms(&a, 1000);
@@ -185,10 +154,8 @@ TEST(a_call_whose_outcome_is_not_known_ends_a_second_after_the_connection)
 /* It was a use of what the caller had freed. */
 TEST(a_call_that_ended_while_it_was_written_is_not_touched_and_has_its_effect)
 {
-    call *c = acquire(&a, "g", "t1", "x");
+    call *c = write_acquire();
 
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg");
     pass_ms(&a, CALL_MS);
     assert_ended(c, DEADLINE_EXCEEDED, MAYBE);
     call_free(c);
@@ -198,10 +165,8 @@ TEST(a_call_that_ended_while_it_was_written_is_not_touched_and_has_its_effect)
 
 TEST(a_call_that_ended_while_it_was_written_is_not_made_again)
 {
-    call *c = acquire(&a, "g", "t1", "x");
+    call *c = write_acquire();
 
-    answers(&a, "get ns%2Fg");
-    expects(&a, "check /floor 0, create ns%2Fg");
     pass_ms(&a, CALL_MS);
     call_free(c);
     fake_fail(a.z, ZK_NOT_SENT, 0);
@@ -258,13 +223,15 @@ TEST(a_message_for_this_server_is_delivered_after_the_write)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
-    release(&a, "g", "t1");
+    call *c = release(&a, "g", "t1");
     expects(&a, "check /floor 0, set ns%2Fg 1");
-    fake_fail(a.z, ZK_NOT_SENT, 0);
+    fake_fail(a.z, ZK_NOT_SENT, 0); /* it is made again */
     answers(&a, "sync ns%2Fg");
     expects(&a, "check /floor 0, set ns%2Fg 1");
     assert_string_equal(a.heard, "");
+    assert_int_equal(c->answers, 0);
     fake_answer(a.z);
+    assert_says(c, "RELEASED");
     assert_text_begins(a.heard, "R ");
     assert_null(strchr(strchr(a.heard, '\n') + 1, '\n')); /* once */
 }
@@ -283,15 +250,11 @@ TEST(a_lost_write_that_was_applied_delivers_its_messages)
 
 TEST(a_message_for_another_server_is_in_the_node_and_that_server_delivers_it_once)
 {
-    stored_group s;
-
     open_both();
     done(&b, acquire(&b, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
     done(&b, release(&b, "g", "t1"));
-    stored_init(&s);
-    read_group_node(&s, "g");
-    assert_string_equal(TAILQ_FIRST(&s.messages)->server, "a");
+    assert_string_equal(TAILQ_FIRST(&group_in_node("g")->messages)->server, "a");
     assert_string_equal(b.heard, "");
     assert_string_equal(a.heard, "");
     settle_all(&a); /* its watch has fired */
@@ -300,7 +263,6 @@ TEST(a_message_for_another_server_is_in_the_node_and_that_server_delivers_it_onc
     done(&b, acquire(&b, "g", "t3", "y")); /* the message is still there */
     done(&a, acquire(&a, "g", "t4", "z"));
     assert_int_equal(strlen(a.heard), len);
-    stored_free(&s);
 }
 
 TEST(messages_from_before_the_group_was_known_are_not_delivered)
@@ -317,42 +279,34 @@ TEST(messages_from_before_the_group_was_known_are_not_delivered)
 
 TEST(a_gap_in_the_numbers_makes_the_server_ask_for_everything)
 {
-    stored_group s;
-
-    stored_init(&s);
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
-    read_group_node(&s, "g");
-    stored_send(&s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 1"), s.time_us);
-    write_group("g", &s);
+    stored_group *s = group_in_node("g");
+    stored_send(s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 1"), s->time_us);
+    write_group("g", s);
     settle_all(&a);
     assert_string_equal(a.heard, "W 1\n");
     assert_int_equal(a.listened, 0);
-    s.sent++; /* one that was dropped */
-    stored_send(&s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 3"), s.time_us + 20000000);
-    write_group("g", &s);
+    s->sent++; /* one that was dropped */
+    stored_send(s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 3"), s->time_us + 20000000);
+    write_group("g", s);
     settle_all(&a);
     assert_string_equal(a.heard, "W 1\nW 3\n");
     assert_int_equal(a.listened, 1);
-    stored_free(&s);
 }
 
 TEST(messages_that_this_server_sent_are_no_gap)
 {
-    stored_group s;
-
     open_both();
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&b, park(&b, "g", "t2", "x"));
     done(&a, release(&a, "g", "t1"));
-    stored_init(&s);
-    read_group_node(&s, "g");
-    assert_int_equal(s.sent, 1);
-    stored_send(&s, lks_rpc_slice_of("b"), lks_rpc_slice_of("W 2"), s.time_us + 20000000); /* drops the first one */
-    write_group("g", &s);
+    stored_group *s = group_in_node("g");
+    assert_int_equal(s->sent, 1);
+    stored_send(s, lks_rpc_slice_of("b"), lks_rpc_slice_of("W 2"), s->time_us + 20000000); /* drops the first one */
+    write_group("g", s);
     done(&a, acquire(&a, "g", "t3", "y"));
     assert_int_equal(a.listened, 0);
-    stored_free(&s);
 }
 
 /* ---- watches ---------------------------------------------------------------------------- */
@@ -365,30 +319,21 @@ TEST(a_group_with_parked_calls_is_watched)
     answers(&a, "check /floor 0, set ns%2Fg 0");
     answers(&a, "watch ns%2Fg");
     expects(&a, "");
-    stored_group s;
-    stored_init(&s);
-    read_group_node(&s, "g");
-    write_group("g", &s);
+    write_group("g", group_in_node("g"));
     answers(&a, "get ns%2Fg");
     answers(&a, "watch ns%2Fg"); /* the next write, too */
     expects(&a, "");
-    stored_free(&s);
 }
 
 TEST(a_write_before_the_watch_is_set_is_noticed)
 {
-    stored_group s;
-
     done(&a, acquire(&a, "g", "t1", "x"));
     park(&a, "g", "t2", "x");
     answers(&a, "check /floor 0, set ns%2Fg 0");
     expects(&a, "watch ns%2Fg");
-    stored_init(&s);
-    read_group_node(&s, "g");
-    write_group("g", &s);
+    write_group("g", group_in_node("g"));
     fake_answer(a.z);
     expects(&a, "get ns%2Fg");
-    stored_free(&s);
 }
 
 TEST(after_a_new_session_groups_with_parked_calls_are_read_again)
@@ -414,14 +359,11 @@ TEST(after_a_new_session_groups_with_parked_calls_are_read_again)
 static void put(const char *key, size_t len, int64_t ends_in_us, const char *begin)
 {
     char *value = calloc(1, len);
-    stored_group s;
+    stored_group *s = group_in_node("g");
 
-    stored_init(&s);
-    read_group_node(&s, "g");
     memcpy(value, begin, strlen(begin));
-    keys_set(s.keys, lks_rpc_slice_of(key), (lks_rpc_slice){value, len}, ends_in_us ? s.time_us + ends_in_us : 0);
-    write_group("g", &s);
-    stored_free(&s);
+    keys_set(s->keys, lks_rpc_slice_of(key), (lks_rpc_slice){value, len}, ends_in_us ? s->time_us + ends_in_us : 0);
+    write_group("g", s);
     free(value);
 }
 
@@ -435,13 +377,7 @@ TEST(a_full_group_refuses_what_makes_it_grow)
 
 static bool has_key(const char *key)
 {
-    stored_group s;
-
-    stored_init(&s);
-    read_group_node(&s, "g");
-    const bool has = keys_find(s.keys, lks_rpc_slice_of(key));
-    stored_free(&s);
-    return has;
+    return keys_find(group_in_node("g")->keys, lks_rpc_slice_of(key));
 }
 
 TEST(large_groups_keep_spent_tokens_for_thirty_seconds)

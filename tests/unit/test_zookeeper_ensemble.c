@@ -132,7 +132,7 @@ TEST(without_a_quorum_the_state_says_so)
     for (size_t i = 0; i < ZOOKEEPER_FIXTURE_MAX; i++)
         assert_true(zookeeper_fixture_start_again(here.ensemble, i));
     assert_true(scene_until(&c.ready));
-    assert_int_equal(client_exists(&c, "/", false).code, ZK_OK);
+    assert_int_equal(client_get(&c, "/x").code, ZK_NO_NODE);
     client_close(&c);
 }
 
@@ -140,16 +140,14 @@ TEST(a_session_that_expired_is_followed_by_another)
 {
     client c, other;
 
-    client_ready(&other, scene_hosts(), "/expired");
-    client_close(&other);
     here.session_ms = SCENE_SHORT_MS;
     size_t at = 0;
     char hosts[32];
+    scene_hosts(); /* starts the ensemble */
     snprintf(hosts, sizeof hosts, "127.0.0.1:%u", zookeeper_fixture_port(here.ensemble, at));
     client_ready(&c, hosts, "/expired");
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/expired", NULL, false);
-    assert_true(scene_until(&other.ready));
+    client_ready(&other, zookeeper_fixture_hosts(here.ensemble), "/expired");
     zookeeper_fixture_signal(here.ensemble, at, SIGSTOP);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
     while (process_now_ms() < end && !(other.ready && client_sync_get(&other, "/mine").code == ZK_NO_NODE))
@@ -167,13 +165,12 @@ TEST(a_watch_survives_the_loss_of_its_member)
     client c, other;
 
     client_ready(&c, scene_hosts(), "/lost");
-    assert_int_equal(client_exists(&c, "/early", true).code, ZK_NO_NODE);
-    assert_int_equal(client_exists(&c, "/later", true).code, ZK_NO_NODE);
+    assert_int_equal(client_watch(&c, "/early").code, ZK_NO_NODE);
+    assert_int_equal(client_watch(&c, "/later").code, ZK_NO_NODE);
     assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/mine", "", 0), ZK_OK);
     size_t at = member_of(&c);
     zookeeper_fixture_signal(here.ensemble, at, SIGKILL);
-    client_open(&other, zookeeper_fixture_hosts(here.ensemble), "/lost", NULL, false);
-    assert_true(scene_until(&other.ready));
+    client_ready(&other, zookeeper_fixture_hosts(here.ensemble), "/lost");
     assert_int_equal(client_apply(&other, ZK_CREATE, "/early", "", 0), ZK_OK);
     long long end = process_now_ms() + SCENE_PATIENCE_MS;
     while ((!c.ready || c.states < 3) && process_now_ms() < end) /* ready, lost, ready */
@@ -183,7 +180,7 @@ TEST(a_watch_survives_the_loss_of_its_member)
     assert_int_equal(client_sync_get(&c, "/later").code, ZK_OK);
     if (c.sessions == 1) { /* the election was not too long for it */
         assert_int_equal(c.n_watched, 2);
-        assert_int_equal(client_exists(&c, "/mine", false).code, ZK_OK);
+        assert_int_equal(client_get(&c, "/mine").code, ZK_OK);
     }
     assert_true(zookeeper_fixture_start_again(here.ensemble, at));
     client_close(&other);

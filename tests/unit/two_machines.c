@@ -13,8 +13,8 @@
 
 enum { ANSWER_S = 60 };
 
-static const char *const channels[TWO_MACHINES_SERVERS] = {"ls:wake:s0", "ls:wake:s1", "ls:wake:s2"};
-static const char everybody[] = "ls:wake:all"; /* always heard */
+/* Redis' subscriber and the engine's listen to these. */
+static const char *const channels[] = {"ls:wake:s0", "ls:wake:s1"};
 
 struct two_machines {
     const char *digest;
@@ -27,7 +27,6 @@ struct two_machines {
     functions *engine;
     keys *keys;
     int64_t now_us;
-    bool listens[TWO_MACHINES_SERVERS];
     const char *engine_messages;
 };
 
@@ -45,24 +44,20 @@ static void ask(redisContext *c, const char *command, const char *word)
 
 /* ---- messages ---------------------------------------------------------------------- */
 
-static bool hears(const two_machines *m, lks_rpc_slice channel)
-{
-    for (unsigned i = 0; i < TWO_MACHINES_SERVERS; i++)
-        if (m->listens[i] && channel.len == strlen(channels[i]) && memcmp(channel.data, channels[i], channel.len) == 0)
-            return true;
-    return channel.len == strlen(everybody) && memcmp(channel.data, everybody, channel.len) == 0;
-}
-
 static bool is_subscribed(void *arg, lks_rpc_slice channel)
 {
-    return hears(arg, channel);
+    (void)arg;
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
+        if (channel.len == strlen(channels[i]) && memcmp(channel.data, channels[i], channel.len) == 0)
+            return true;
+    return false;
 }
 
 static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice message)
 {
     two_machines *m = arg;
 
-    if (!hears(m, channel))
+    if (!is_subscribed(m, channel))
         return 0;
     m->engine_messages = memory_printf_in(m->arena, "%s%.*s: %.*s\n", m->engine_messages, (int)channel.len,
                                           channel.data, (int)message.len, message.data);
@@ -86,14 +81,6 @@ static const char *read_messages(two_machines *m)
         freeReplyObject(reply);
     }
     return text;
-}
-
-void two_machines_listen(two_machines *m, unsigned server, bool listens)
-{
-    if (m->listens[server] == listens)
-        return;
-    m->listens[server] = listens;
-    ask(m->subscriber, listens ? "SUBSCRIBE %s" : "UNSUBSCRIBE %s", channels[server]);
 }
 
 /* ---- calls ------------------------------------------------------------------------- */
@@ -233,41 +220,6 @@ const char *two_machines_engine_keys(two_machines *m)
     return copy;
 }
 
-void two_machines_repack(two_machines *m)
-{
-    const size_t len = keys_bytes(m->keys);
-    char *data = malloc(len);
-
-    assert_ptr_equal(keys_pack(m->keys, data), data + len);
-    keys_free(m->keys);
-    m->keys = keys_unpack(data, len);
-    assert_non_null(m->keys);
-    free(data);
-}
-
-void two_machines_put(two_machines *m, const char *key, two_machines_foreign foreign)
-{
-    static const char *const commands[] = {
-        [FOREIGN_STRING] = "SET %s x", [FOREIGN_HASH] = "HSET %s x y", [FOREIGN_ZSET] = "ZADD %s 1 x"};
-    const lks_rpc_slice name = lks_rpc_slice_of(key), x = {"x", 1}, y = {"y", 1};
-
-    ask(m->redis, "DEL %s", key);
-    keys_delete(m->keys, name);
-    if (foreign != FOREIGN_NONE)
-        ask(m->redis, commands[foreign], key);
-    if (foreign == FOREIGN_STRING)
-        keys_set(m->keys, name, x, 0);
-    else if (foreign == FOREIGN_HASH)
-        keys_set_field(m->keys, name, x, y);
-    else if (foreign == FOREIGN_ZSET)
-        keys_set_member(m->keys, name, x, 1);
-}
-
-const keys *two_machines_keys(const two_machines *m)
-{
-    return m->keys;
-}
-
 /* ---- both -------------------------------------------------------------------------- */
 
 void two_machines_reset(two_machines *m, int64_t now_us)
@@ -276,8 +228,6 @@ void two_machines_reset(two_machines *m, int64_t now_us)
     ask(m->redis, "FLUSHALL%s", "");
     keys_free(m->keys);
     m->keys = keys_new();
-    for (unsigned i = 0; i < TWO_MACHINES_SERVERS; i++)
-        two_machines_listen(m, i, true);
 }
 
 static bool open_redis(two_machines *m)
@@ -317,7 +267,8 @@ two_machines *two_machines_new(const char *library, size_t len, const char *dige
         return NULL;
     }
     freeReplyObject(checked(m->redis, redisCommand(m->redis, "FUNCTION LOAD %b", library, len)));
-    ask(m->subscriber, "SUBSCRIBE %s", everybody);
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
+        ask(m->subscriber, "SUBSCRIBE %s", channels[i]);
     return m;
 }
 

@@ -36,12 +36,11 @@ bool scene_until(const bool *flag)
     return *flag;
 }
 
-static void on_state(void *arg, bool ready, const char *reason)
+static void on_state(void *arg, const char *reason)
 {
     client *c = arg;
 
-    assert_true(ready == !reason);
-    c->ready = ready;
+    c->ready = !reason;
     c->states++;
     wake();
     snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
@@ -55,16 +54,15 @@ static void on_session(void *arg)
     assert_true(zk_is_ready(c->zookeeper));
 }
 
-static void on_watch(void *arg, const char *path, zk_change change)
+static void on_watch(void *arg, const char *path)
 {
     client *c = arg;
 
-    assert_true(c->n_watched < SCENE_EVENTS_MAX);
-    snprintf(c->watched[c->n_watched].path, sizeof c->watched[0].path, "%s", path);
-    c->watched[c->n_watched++].change = change;
+    snprintf(c->watched, sizeof c->watched, "%s", path);
+    c->n_watched++;
 }
 
-void client_open(client *c, const char *hosts, const char *root, const char *credentials, bool create_root)
+void client_open(client *c, const char *hosts, const char *root, const char *credentials)
 {
     zk_options options = {
         .loop = &here.loop,
@@ -72,20 +70,18 @@ void client_open(client *c, const char *hosts, const char *root, const char *cre
         .root = root,
         .credentials = credentials,
         .session_timeout_ms = here.session_ms ? here.session_ms : SCENE_SESSION_MS,
-        .create_root = create_root,
         .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = c},
     };
-    lks_error error;
 
     *c = (client){0};
-    assert_int_equal(zk_open(&options, &c->zookeeper, &error), LKS_OK);
+    c->zookeeper = zk_open(&options);
     assert_int_equal(c->states, 0);
     here.open++;
 }
 
 void client_ready(client *c, const char *hosts, const char *root)
 {
-    client_open(c, hosts, root, NULL, true);
+    client_open(c, hosts, root, NULL);
     if (!scene_until(&c->ready))
         fail_msg("not ready: %s", c->reason);
     assert_int_equal(c->sessions, 1);
@@ -179,11 +175,11 @@ answer client_sync_get(client *c, const char *path)
     return a;
 }
 
-answer client_exists(client *c, const char *path, bool watch)
+answer client_watch(client *c, const char *path)
 {
     answer a = {0};
 
-    zk_exists(c->zookeeper, path, watch, on_found, &a);
+    zk_watch(c->zookeeper, path, on_found, &a);
     assert_true(scene_until(&a.over));
     return a;
 }

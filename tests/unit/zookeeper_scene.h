@@ -15,7 +15,6 @@ enum {
     SCENE_PATIENCE_MS = 30000,
     SCENE_SESSION_MS = 9000, /* long enough for a busy machine */
     SCENE_SHORT_MS = 2000,
-    SCENE_EVENTS_MAX = 64,
     SCENE_OPS_MAX = 8,
     SCENE_DATA_BYTES = 64,
     SCENE_NAMES_BYTES = 512
@@ -26,10 +25,7 @@ typedef struct client {
     bool ready, closed;
     char reason[256];
     unsigned states, sessions; /* events */
-    struct {
-        char path[64];
-        zk_change change;
-    } watched[SCENE_EVENTS_MAX];
+    char watched[64];          /* the path of the last watch that fired */
     size_t n_watched;
 } client;
 
@@ -67,9 +63,9 @@ void scene_turn(unsigned ms);
 bool scene_until(const bool *flag);
 
 /* zk_open; nothing has happened yet. */
-void client_open(client *c, const char *hosts, const char *root, const char *credentials, bool create_root);
+void client_open(client *c, const char *hosts, const char *root, const char *credentials);
 
-/* The same for a root that is created, until it is ready. */
+/* The same without credentials, until it is ready. */
 void client_ready(client *c, const char *hosts, const char *root);
 void client_close(client *c);
 
@@ -83,7 +79,7 @@ zk_applied scene_on_applied; /* answer.n: how many ops */
 /* Requests, until they are over. */
 answer client_get(client *c, const char *path);
 answer client_sync_get(client *c, const char *path);
-answer client_exists(client *c, const char *path, bool watch);
+answer client_watch(client *c, const char *path);
 answer client_children(client *c, const char *path, bool watch);
 answer client_multi(client *c, const zk_op *ops, size_t n);
 zk_op client_op(zk_kind kind, const char *path, const char *data, int32_t version);
