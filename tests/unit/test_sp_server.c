@@ -146,19 +146,6 @@ TEST(a_stopping_server_goes_on_with_those_it_has)
     stop();
 }
 
-TEST(who_does_not_greet_is_closed)
-{
-    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    start(&soon);
-    int silent = sp_peer_connect(here.port, 0);
-    int half = sp_peer_connect(here.port, 0);
-    assert_true(sp_peer_send(half, handshake, 7));
-    run_until_lost(2);
-    close(silent);
-    close(half);
-    stop();
-}
-
 TEST(who_is_idle_is_closed_and_who_waits_is_not)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 1};
@@ -275,38 +262,6 @@ TEST(over_websocket_a_long_answer_goes_in_frames)
     at = expect_bytes(at, last, sizeof last);
     expect_bytes(at, text + 2 * MIB - sizeof id, LEN - (2 * MIB - sizeof id));
     close(fd);
-    stop();
-}
-
-/* promise WS3 */
-TEST(who_does_not_finish_the_handshake_is_closed)
-{
-    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    start(&soon);
-    int silent = sp_peer_connect(here.web_port, 0);
-    int half = sp_peer_connect(here.web_port, 0);
-    assert_true(sp_peer_send(half, request, sizeof request - 2));
-    run_until_lost(2);
-    close(silent);
-    close(half);
-    stop();
-}
-
-/* The one that began first goes for the third. */
-/* promise WS3 */
-TEST(a_handshake_takes_a_place)
-{
-    const streams_options two = {.connections_max = 2};
-    int fds[3];
-    start(&two);
-    for (size_t i = 0; i < 3; i++)
-        fds[i] = sp_peer_connect(here.web_port, 0);
-    run_until_closed(fds[0]);
-    assert_true(sp_peer_send(fds[1], request, sizeof request - 1));
-    assert_true(sp_peer_send(fds[1], frame_a, sizeof frame_a));
-    run_until_taken(1);
-    for (size_t i = 0; i < 3; i++)
-        close(fds[i]);
     stop();
 }
 

@@ -112,17 +112,6 @@ static void expect_status(const char *request, unsigned status)
     }
 }
 
-/* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
- * else its status */
-TEST(a_request_is_accepted_in_any_pieces)
-{
-    for (size_t piece = 1; piece <= sizeof REQUEST; piece++) {
-        read_all(REQUEST, strlen(REQUEST), piece);
-        expect_said(accepted, strlen(accepted));
-        assert_true(got.opened);
-    }
-}
-
 /* promise WS1 */
 TEST(a_page_is_refused_unless_it_is_named)
 {
@@ -145,7 +134,8 @@ TEST(a_page_is_refused_unless_it_is_named)
     expect_status(FIRST_LINE "host: 192.0.2.1:1\r\norigin:https://shop.example\r\n" REST, 101);
 }
 
-/* promise WS2 */
+/* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
+ * else its status */
 TEST(what_a_request_must_have)
 {
 #define HOST "Host: localhost\r\n"
@@ -284,37 +274,6 @@ static void expect_close(const bytes *b, unsigned code)
         read_bytes(b, piece);
         assert_int_equal(got.event, WEBSOCKET_OVER);
         expect_said(close, sizeof close);
-    }
-}
-
-/* promise WS7 */
-TEST(messages_may_come_in_any_frames_and_pieces)
-{
-    static uint8_t text[70000];
-    static const size_t lengths[] = {0, 1, 3, 125, 126, 300, 65535, 65536, 70000};
-    for (size_t i = 0; i < sizeof text; i++)
-        text[i] = (uint8_t)(i * 7 + i / 256);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        size_t len = lengths[i];
-        for (size_t parts = 1; parts <= 4; parts++) {
-            bytes *b = begin();
-            for (size_t p = 0, at = 0; p < parts; p++) {
-                size_t n = p + 1 == parts ? len - at : len / parts;
-                put(b, (p + 1 == parts ? FINAL : 0) | (p == 0 ? BINARY : CONTINUED), text + at, n);
-                at += n;
-                if (p % 2 == 0)
-                    put(b, FINAL | PONG, "unasked", 7);
-            }
-            put(b, FINAL | BINARY, "next", 4);
-            for (size_t piece = 1; piece < 2 * len + 500; piece = piece * 5 + (len > 1000 ? 997 : 0)) {
-                read_bytes(b, piece);
-                assert_int_equal(got.n, 2);
-                assert_int_equal(got.ends[0], len);
-                assert_memory_equal(got.message, text, len);
-                assert_memory_equal(got.message + len, "next", 4);
-                assert_int_equal(got.said_len, 0);
-            }
-        }
     }
 }
 
