@@ -42,8 +42,7 @@ typedef struct connection {
     size_t left_len;
     uint64_t left_ns, read_ns; /* when `left` was read; when the bytes in process were */
     bool ready, reading;
-    bool took;   /* the bytes in process contained a message */
-    bool ending; /* its stream is being closed */
+    bool took; /* the bytes in process contained a message */
 } connection;
 
 /* A request in progress. */
@@ -66,14 +65,13 @@ static void free_when_over(connection *c)
 
 static void hang_up(connection *c, stream_reason why)
 {
-    c->ending = true;
     if (c->stream)
         stream_end(c->stream, why);
 }
 
 static bool must_stop(const connection *c)
 {
-    return c->ending || stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
+    return stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
            stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
@@ -254,7 +252,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     send_output(c);
     if (verdict != SP_FINE)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
-    if (c->ending)
+    if (stream_is_closing(c->stream))
         return;
     if (c->reader.handshake_done && !c->ready) {
         c->ready = true;
@@ -272,8 +270,6 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
     connection *c = arg;
 
-    if (c->ending)
-        return;
     c->read_ns = clock_now_ns();
     if (!c->left && !must_stop(c)) {
         take_bytes(c, data, len);
@@ -319,7 +315,6 @@ static void on_closed(void *arg)
     connection *c = arg;
 
     c->stream = NULL;
-    c->ending = true;
     sp_reader_end(&c->reader);
     free_left(c, c->left, c->left_len);
     c->left = NULL;
