@@ -3,8 +3,7 @@
 
 /* Also when it has acknowledged the limit. */
 /* promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was
- * acknowledged promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever
- * was acknowledged */
+ * acknowledged */
 TEST(a_call_beyond_the_limit_is_refused_alone)
 {
     uint8_t frame[64];
@@ -218,20 +217,6 @@ TEST(long_headers_by_reference_are_a_flood)
     stop();
 }
 
-TEST(a_flood_of_continuations)
-{
-    static const uint8_t headers[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83}, more[] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 0x86};
-    h2_peer *p = start();
-    turn();
-    h2_peer_raw(p, headers, sizeof headers);
-    for (size_t i = 0; i < 1000 && h2_peer_raw(p, more, sizeof more); i++)
-        if (i % 100 == 0)
-            turn();
-    run_until(is_over);
-    assert_int_equal(grpc_server_in_flight(here.server), 0);
-    stop();
-}
-
 /* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
 /* promise G7 */
 TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
@@ -270,19 +255,4 @@ TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
         run_until(nothing_lives);
         stop();
     }
-}
-
-TEST(what_is_no_http2_is_closed)
-{
-    static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-    uint8_t byte;
-    start_with(NULL, 0);
-    int fd = sp_peer_connect(here.port, 0);
-    assert_true(sp_peer_send(fd, http, sizeof http - 1));
-    for (int i = 0; i < 100; i++)
-        turn();
-    while (recv(fd, &byte, 1, 0) > 0)
-        ;
-    close(fd);
-    stop();
 }

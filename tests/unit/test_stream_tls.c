@@ -358,18 +358,6 @@ TEST(who_is_refused_is_told_why)
     finish();
 }
 
-TEST(what_is_no_tls_is_left)
-{
-    static const char text[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
-    start(&(streams_options){.connections_max = 10});
-    dial();
-    assert_true(sp_peer_send(client.fd, text, sizeof text - 1));
-    run_until(is_hung_up, NULL);
-    assert_int_equal(here.opened, 0);
-    hang_up();
-    finish();
-}
-
 static void step_without_reading(void)
 {
     client.reads = !client.handshake_done;
