@@ -9,7 +9,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
-#include "net/stream/handed_in.h"
 
 enum {
     HEADER_LIST_BYTES = 16 * 1024,
@@ -485,22 +484,11 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
     return LKS_OK;
 }
 
-lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
+lks_code grpc_server_listen(grpc_server *all, const stream_address *at, uint16_t *bound, lks_error *error)
 {
-    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
-}
+    const stream_protocol *protocol = at->is_unix && !at->tls ? &over_unix : &over_tcp;
 
-lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error)
-{
-    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
-}
-
-lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
-
-    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
+    return streams_listen(all->options.streams, at, protocol, all, bound, error);
 }
 
 /* Tells the client to send no new calls, in two steps, so that calls already on their way are accepted. */

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "net/sp/sp.h"
-#include "net/stream/handed_in.h"
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
@@ -421,22 +420,11 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
     return LKS_OK;
 }
 
-lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                              lks_error *error)
+lks_code sp_server_listen(sp_server *all, const stream_address *at, uint16_t *bound, lks_error *error)
 {
-    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
-}
+    const stream_protocol *protocol = at->is_unix && !at->tls ? &over_unix : &over_tcp;
 
-lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error)
-{
-    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
-}
-
-lks_code sp_server_listen_fd(sp_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
-
-    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
+    return streams_listen(all->options.streams, at, protocol, all, bound, error);
 }
 
 /* A path as in a request, without a query. */
@@ -472,25 +460,13 @@ static lks_code new_site(sp_server *all, const char *path, site **ret, lks_error
     return LKS_OK;
 }
 
-lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
-                                    uint16_t *bound, lks_error *error)
+lks_code sp_server_listen_websocket(sp_server *all, const stream_address *at, const char *path, uint16_t *bound,
+                                    lks_error *error)
 {
-    site *at;
+    site *made;
 
-    lks_code code = new_site(all, path, &at, error);
-    if (code != LKS_OK)
-        return code;
-    return streams_listen_tcp(all->options.streams, address, context, &over_websocket, at, bound, error);
-}
-
-lks_code sp_server_listen_websocket_fd(sp_server *all, int fd, const char *path, tls_context *const *context,
-                                       uint16_t *bound, lks_error *error)
-{
-    site *at;
-
-    lks_code code = new_site(all, path, &at, error);
-    return code == LKS_OK ? streams_listen_fd(all->options.streams, fd, context, &over_websocket, at, bound, error)
-                          : code;
+    lks_code code = new_site(all, path, &made, error);
+    return code == LKS_OK ? streams_listen(all->options.streams, at, &over_websocket, made, bound, error) : code;
 }
 
 size_t sp_server_in_flight(const sp_server *all)

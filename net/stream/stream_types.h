@@ -57,6 +57,16 @@ typedef struct stream_protocol {
     void (*closed)(void *connection);
 } stream_protocol;
 
+/* Where to listen. */
+typedef struct stream_address {
+    const char *text; /* "host:port", where port 0 lets the system choose, or the path of a unix socket; NULL: */
+    int fd;           /* of a socket that is already listening */
+    bool is_unix;
+    bool is_local; /* by IP, and only from this machine */
+    /* The context of a connection is the one that *tls is when it arrives. NULL: without TLS. */
+    struct tls_context *const *tls;
+} stream_address;
+
 /* A line for the log: an event, and key=value pairs. */
 typedef void stream_log(void *arg, bool warns, const char *event, const char *line);
 

@@ -429,7 +429,7 @@ static size_t begin(unsigned flags)
                                          .methods = methods,
                                          .n_methods = sizeof methods / sizeof *methods};
     fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
-    fuzz_expect(grpc_server_listen(here.server, "", NULL, &bound, &error) == LKS_OK);
+    fuzz_expect(grpc_server_listen(here.server, &(stream_address){.text = ""}, &bound, &error) == LKS_OK);
     fake_callers_reset(NULL);
     h2_output_begin();
     fuzz_expect(fake_stream_open(&here.stream, h2_output_bytes));

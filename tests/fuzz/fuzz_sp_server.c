@@ -255,10 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const sp_server_options options = {.sink = &fake_sink, .message_bytes_max = FRAME_MAX};
     fake_callers_reset(on_lost);
     fuzz_expect(sp_server_new(&options, &here.server, &error) == LKS_OK);
-    if (here.is_unix)
-        fuzz_expect(sp_server_listen_unix(here.server, "", &error) == LKS_OK);
-    else
-        fuzz_expect(sp_server_listen_tcp(here.server, "", NULL, &bound, &error) == LKS_OK);
+    fuzz_expect(sp_server_listen(here.server, &(stream_address){.is_unix = here.is_unix}, &bound, &error) == LKS_OK);
     fuzz_expect(fake_stream_open(&here.stream, on_output));
     feed((const uint8_t *)"\0SP\0\0\x30\0\0", SP_HANDSHAKE_BYTES, flags >> 4 ? flags >> 4 : SP_HANDSHAKE_BYTES);
     fuzz_expect(here.stream.ready);

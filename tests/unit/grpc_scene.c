@@ -221,7 +221,8 @@ void start_with(const streams_options *given, size_t answer_len)
                                         .methods = streaming,
                                         .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
-    assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
+    assert_int_equal(grpc_server_listen(here.server, &(stream_address){.text = "127.0.0.1:0"}, &here.port, &error),
+                     LKS_OK);
 }
 
 h2_peer *open_peer(uint32_t window)

@@ -63,6 +63,9 @@ void run_until_lost(size_t n);
 /* A server on here.port and, over WebSocket, on here.web_port; NULL: with room for 100. */
 void start(const streams_options *given);
 
+/* The server listens there too. */
+lks_code listen_unix(const char *path);
+
 /* Answers what is under way and expects that nothing is held. */
 void stop(void);
 

@@ -119,11 +119,10 @@ TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    lks_error error;
     snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(NULL);
-        assert_int_equal(sp_server_listen_unix(here.server, name.sun_path, &error), LKS_OK);
+        assert_int_equal(listen_unix(name.sun_path), LKS_OK);
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
         assert_true(sp_peer_send(fd, handshake, sizeof handshake));

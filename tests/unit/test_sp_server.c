@@ -109,8 +109,9 @@ TEST(paths_that_are_none)
     uint16_t port;
     start(NULL);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", paths[i], NULL, &port, &error),
-                         LKS_INVALID_ARGUMENT);
+        assert_int_equal(
+            sp_server_listen_websocket(here.server, &(stream_address){.text = "127.0.0.1:0"}, paths[i], &port, &error),
+            LKS_INVALID_ARGUMENT);
     stop();
 }
 
@@ -119,17 +120,16 @@ TEST(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced)
     char *dir = tempdir_make();
     char path[128];
     struct stat found;
-    lks_error error;
     snprintf(path, sizeof path, "%s/sock", dir);
     start(NULL);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
+    assert_int_equal(listen_unix(path), LKS_OK);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_UNAVAILABLE);
-    assert_int_equal(sp_server_listen_unix(here.server, "relative", &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(listen_unix(path), LKS_UNAVAILABLE);
+    assert_int_equal(listen_unix("relative"), LKS_INVALID_ARGUMENT);
     stop();
     start(NULL);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
+    assert_int_equal(listen_unix(path), LKS_OK);
     stop();
     tempdir_remove(dir);
 }
@@ -141,10 +141,12 @@ TEST(addresses_that_are_none)
     uint16_t port;
     start(NULL);
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        assert_int_equal(sp_server_listen_tcp(here.server, addresses[i], NULL, &port, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(sp_server_listen(here.server, &(stream_address){.text = addresses[i]}, &port, &error),
+                         LKS_INVALID_ARGUMENT);
     char taken_address[32];
     snprintf(taken_address, sizeof taken_address, "127.0.0.1:%u", here.port);
-    assert_int_equal(sp_server_listen_tcp(here.server, taken_address, NULL, &port, &error), LKS_UNAVAILABLE);
+    assert_int_equal(sp_server_listen(here.server, &(stream_address){.text = taken_address}, &port, &error),
+                     LKS_UNAVAILABLE);
     stop();
 }
 

@@ -119,8 +119,8 @@ static void start(const streams_options *given)
     options.loop = &here.loop;
     options.budget = here.budget = budget_new(1 << 20);
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    assert_int_equal(
-        streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error), LKS_OK);
+    const stream_address any = {.text = "127.0.0.1:0", .tls = &here.context};
+    assert_int_equal(streams_listen(here.streams, &any, &protocol, NULL, &here.port, &error), LKS_OK);
 }
 
 static void dial(void)
