@@ -317,7 +317,7 @@ bool has_some(void)
     return h2_peer_answer(here.peers[0], 0)->len >= here.wanted;
 }
 
-bool has_messages(void)
+static bool has_messages(void)
 {
     return here.n_messages >= here.wanted;
 }

@@ -94,7 +94,6 @@ void expect_refused(size_t call, const char *status, const char *message);
 /* The connection ended; what arrived of its GOAWAYs said why. */
 void expect_ended(uint32_t error);
 bool has_some(void);
-bool has_messages(void);
 void run_until_messages(size_t n);
 /* A client of the test's own, which heeds nothing: its socket, with the greeting over. */
 int open_raw(void);

@@ -39,12 +39,6 @@ void end_one(size_t i, const void *text, size_t len)
     forget(i);
 }
 
-void end_as_no_frame(size_t i)
-{
-    here.taken[i].port->close_peer(here.taken[i].message);
-    forget(i);
-}
-
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns)
 {

@@ -167,28 +167,15 @@ TEST(what_a_request_must_have)
     expect_status(FIRST_LINE HOST UPGRADE KEY VERSION "Sec-WebSocket-Protocol: rep.example.org\r\n\r\n", 400);
     expect_status(FIRST_LINE HOST "Content-Length: 0\r\n" REST, 400);
     expect_status(FIRST_LINE HOST "Transfer-Encoding: chunked\r\n" REST, 400);
+    /* What is no HTTP: tests/unit/test_http1.c. */
+    expect_status("GET /lockstock HTTP/1.1\n" HOST REST, 400);
+    expect_status("GET /lock stock HTTP/1.1\r\n" HOST REST, 505);
+    expect_status(FIRST_LINE HOST "A: b\r\n folded\r\n" REST, 400);
     /* As browsers do: lists, several lines, extensions that are not answered. */
     expect_status(FIRST_LINE HOST "upgrade: h2c, WebSocket\r\nConnection: keep-alive , Upgrade\r\n" KEY VERSION
                                   "Sec-WebSocket-Protocol: a, b\r\nSec-WebSocket-Protocol: c,rep.example\r\n"
                                   "Sec-WebSocket-Extensions: permessage-deflate\r\nCookie: a=\xC3\xA4\tb\r\n\r\n",
                   101);
-}
-
-/* promise WS2 */
-TEST(what_is_no_http_is_refused)
-{
-    expect_status("GET /lockstock\r\n" HOST REST, 400);
-    expect_status("GET  HTTP/1.1\r\n" HOST REST, 400);
-    expect_status("GET /lock stock HTTP/1.1\r\n" HOST REST, 505);
-    expect_status("GET /lockstock HTTP/1.1\n" HOST REST, 400);
-    expect_status(FIRST_LINE "Host: localhost\n" REST, 400);
-    expect_status(FIRST_LINE HOST "no colon\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST ": no name\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "Ori gin: x\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "Origin : http://evil.example\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: b\r\n folded\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: \x01\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: b\rc\r\n" REST, 400);
 }
 
 /* The answer comes while the request goes on. */
