@@ -385,26 +385,10 @@ static void *on_open_websocket(void *arg, stream *s)
     return new_connection(at->all, s, SP_OVER_WEBSOCKET, &at->web);
 }
 
-static const stream_protocol over_tcp = {.name = "tcp",
-                                         .tls_name = "tls",
-                                         .open = on_open_tcp,
-                                         .bytes = on_bytes,
-                                         .kept = on_kept,
-                                         .drained = on_drained,
-                                         .closed = on_closed};
-static const stream_protocol over_unix = {.name = "unix",
-                                          .open = on_open_unix,
-                                          .bytes = on_bytes,
-                                          .kept = on_kept,
-                                          .drained = on_drained,
-                                          .closed = on_closed};
-static const stream_protocol over_websocket = {.name = "ws",
-                                               .tls_name = "wss",
-                                               .open = on_open_websocket,
-                                               .bytes = on_bytes,
-                                               .kept = on_kept,
-                                               .drained = on_drained,
-                                               .closed = on_closed};
+#define CALLBACKS .bytes = on_bytes, .kept = on_kept, .drained = on_drained, .closed = on_closed
+static const stream_protocol over_tcp = {.name = "tcp", .tls_name = "tls", .open = on_open_tcp, CALLBACKS};
+static const stream_protocol over_unix = {.name = "unix", .open = on_open_unix, CALLBACKS};
+static const stream_protocol over_websocket = {.name = "ws", .tls_name = "wss", .open = on_open_websocket, CALLBACKS};
 
 /* ---- the server --------------------------------------------------------------------- */
 

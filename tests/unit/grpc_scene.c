@@ -388,3 +388,15 @@ frames_seen read_frames(int fd)
     }
     return seen;
 }
+
+void expect_calmed(int fd)
+{
+    frames_seen seen = read_frames(fd);
+
+    assert_int_equal(seen.n_goaways, 1);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(seen.over);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+}

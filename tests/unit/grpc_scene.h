@@ -101,6 +101,8 @@ int open_raw(void);
 size_t put_raw_call(uint8_t *out, size_t n);
 /* What comes within some turns of the loop. */
 frames_seen read_frames(int fd);
+/* It is told ENHANCE_YOUR_CALM and closed; ends the test's server. */
+void expect_calmed(int fd);
 void pass_ms(uint64_t ms);
 
 #endif

@@ -199,13 +199,7 @@ TEST(headers_must_come_in_time)
     frames_seen seen = read_frames(fd);
     assert_false(seen.over || seen.n_goaways > 0);
     pass_ms(200);
-    seen = read_frames(fd);
-    assert_int_equal(seen.n_goaways, 1);
-    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
-    assert_true(seen.over);
-    close(fd);
-    run_until(nothing_lives);
-    stop();
+    expect_calmed(fd);
 }
 
 /* promise G9 */
