@@ -473,7 +473,7 @@ static void *on_open(void *arg, stream *s)
     .open = on_open, .bytes = on_bytes, .kept = on_kept, .produce = on_produce, .drained = on_drained, \
     .closed = on_closed
 static const stream_protocol over_tcp = {.name = "http", .tls_name = PROTOCOL_TLS, CALLBACKS};
-static const stream_protocol over_unix = {.name = "http+unx", CALLBACKS};
+static const stream_protocol over_unix = {.name = "http+unix", CALLBACKS};
 
 /* ---- the server ------------------------------------------------------------------------------------ */
 

@@ -39,7 +39,7 @@ typedef enum stream_reason {
 
 /* A protocol over streams. No function of this header calls them before it returns. */
 typedef struct stream_protocol {
-    /* Its names without and with TLS, for limits and the log; shorter than 8 bytes. NULL: "other". */
+    /* Its names without and with TLS, for limits, which look at their first 8 bytes, and the log. NULL: "other". */
     const char *name, *tls_name;
     /* A new connection. Returns its state, which is passed to the other functions; NULL refuses the connection. */
     void *(*open)(void *arg, stream *s);
