@@ -41,6 +41,18 @@ void fake_stream_bytes(stream *s, const uint8_t *data, size_t len)
     take_kept(s);
 }
 
+void fake_stream_pieces(stream *s, const uint8_t *data, size_t len, size_t piece)
+{
+    fuzz_input in = {data, len};
+
+    while (in.len > 0) {
+        size_t n;
+        uint8_t *copy = fuzz_bytes(&in, piece, &n);
+        fake_stream_bytes(s, copy, n);
+        free(copy);
+    }
+}
+
 void fake_stream_turn(stream *s)
 {
     while (s->wants_produce && !s->closing) {

@@ -208,17 +208,9 @@ static void gather(const uint8_t *data, size_t len)
     here.gathered_len += len;
 }
 
-/* Each piece in memory of exactly its size. */
 static void feed_gathered(size_t piece)
 {
-    for (size_t at = 0, n; at < here.gathered_len; at += n) {
-        n = here.gathered_len - at < piece ? here.gathered_len - at : piece;
-        uint8_t *copy = malloc(n);
-        fuzz_expect(copy);
-        memcpy(copy, here.gathered + at, n);
-        fake_stream_bytes(&here.stream, copy, n);
-        free(copy);
-    }
+    fake_stream_pieces(&here.stream, here.gathered, here.gathered_len, piece);
     here.gathered_len = 0;
 }
 
