@@ -386,19 +386,8 @@ static void step(fuzz_input *in)
 static size_t begin(unsigned flags)
 {
     static const grpc_streaming_method methods[] = {
-        {.path = "/f.S/Echo",
-         .open = on_open,
-         .message = on_message,
-         .half_closed = on_half_closed,
-         .closed = on_closed,
-         .arg = &here},
-        {.path = "/f.S/Judged",
-         .effect = LKS_RPC_EFFECT_READ,
-         .open = on_open,
-         .message = on_message,
-         .half_closed = on_half_closed,
-         .closed = on_closed,
-         .arg = &here},
+        {"/f.S/Echo", 0, on_open, on_message, on_half_closed, on_closed, &here},
+        {"/f.S/Judged", LKS_RPC_EFFECT_READ, on_open, on_message, on_half_closed, on_closed, &here},
     };
     static const uint32_t limits[] = {1, 4, 100, 200};
     uint16_t bound;
