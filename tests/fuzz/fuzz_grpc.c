@@ -331,7 +331,7 @@ static void take_output(unsigned argument)
 
     fake_stream_take(&here.stream);
     if (argument & 64)
-        fake_caller_queues(c->caller, !fake_sink.queues(c->caller));
+        fake_caller_queues(c->peer.caller, !fake_sink.queues(c->peer.caller));
     if (argument & 128) {
         here.now_ns += (uint64_t)(argument & 63) * 1000000000;
         grpc_server_tick(here.server);
