@@ -205,7 +205,6 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .streaming = host->streaming,
         .n_streaming = sizeof host->streaming / sizeof *host->streaming,
         .message_bytes_max = o->message_bytes_max,
-        .in_flight_max = o->in_flight_max,
         .in_flight_per_peer = o->in_flight_per_connection,
         .request_ms = o->request_ms,
         .life = {.keepalive_ms = o->keepalive_ms,

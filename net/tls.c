@@ -325,52 +325,34 @@ static void copy_name(tls *t, const ASN1_STRING *from)
     t->name[len] = '\0';
 }
 
-/* Whether there is a DNS name. The first one is used (RFC 6125, 6.4.4: the common name only without a DNS name). */
-static bool take_dns_name(tls *t, X509 *certificate)
-{
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    bool found = false;
-
-    for (int i = 0; i < sk_GENERAL_NAME_num(names) && !found; i++) {
-        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        found = name->type == GEN_DNS;
-        if (found)
-            copy_name(t, name->d.dNSName);
-    }
-    GENERAL_NAMES_free(names);
-    return found;
-}
-
-static void take_common_name(tls *t, X509 *certificate)
-{
-    X509_NAME *subject = X509_get_subject_name(certificate);
-    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-
-    if (at >= 0)
-        copy_name(t, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-}
-
 static void add_name(tls *t, lks_rpc_name_kind kind, const ASN1_STRING *from)
 {
     unsigned char *text = NULL;
     int len = ASN1_STRING_to_UTF8(&text, from);
 
-    if (len > 0 && t->n_names < TLS_NAMES_MAX && !memchr(text, '\0', (size_t)len))
+    if (len > 0 && t->names && t->n_names < TLS_NAMES_MAX && !memchr(text, '\0', (size_t)len))
         t->names[t->n_names++] = (lks_rpc_name){kind, (char *)text};
     else
         OPENSSL_free(text);
 }
 
+/* The name is the first DNS name (RFC 6125, 6.4.4: the common name only without a DNS name). */
 static void take_names(tls *t, X509 *certificate)
 {
     X509_NAME *subject = X509_get_subject_name(certificate);
     GENERAL_NAMES *others = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    const ASN1_STRING *common = NULL, *dns = NULL;
 
     t->names = calloc(TLS_NAMES_MAX, sizeof *t->names);
-    for (int at = -1; t->names && (at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0;)
-        add_name(t, LKS_RPC_NAME_COMMON, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-    for (int i = 0; t->names && i < sk_GENERAL_NAME_num(others); i++) {
+    for (int at = -1; (at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0;) {
+        const ASN1_STRING *name = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+        common = common ? common : name;
+        add_name(t, LKS_RPC_NAME_COMMON, name);
+    }
+    for (int i = 0; i < sk_GENERAL_NAME_num(others); i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(others, i);
+        if (name->type == GEN_DNS && !dns)
+            dns = name->d.dNSName;
         if (name->type == GEN_DNS || name->type == GEN_URI || name->type == GEN_EMAIL)
             add_name(t,
                      name->type == GEN_DNS   ? LKS_RPC_NAME_DNS
@@ -378,6 +360,8 @@ static void take_names(tls *t, X509 *certificate)
                                              : LKS_RPC_NAME_EMAIL,
                      name->d.ia5);
     }
+    if (dns || common)
+        copy_name(t, dns ? dns : common);
     GENERAL_NAMES_free(others);
 }
 
@@ -385,11 +369,8 @@ static void take_peer_name(tls *t)
 {
     X509 *certificate = SSL_get1_peer_certificate(t->ssl);
 
-    if (certificate && SSL_get_verify_result(t->ssl) == X509_V_OK) {
-        if (!take_dns_name(t, certificate))
-            take_common_name(t, certificate);
+    if (certificate && SSL_get_verify_result(t->ssl) == X509_V_OK)
         take_names(t, certificate);
-    }
     X509_free(certificate);
 }
 

@@ -243,99 +243,48 @@ static const char *path_of(const char *address)
     return path ? path : "/";
 }
 
-/* Where an engine listens. */
-typedef struct listen_target {
-    const char *address; /* "host:port", or the path of a unix socket */
-    const char *path;    /* of "host:port/path" */
-    int fd;              /* a socket that was handed in */
-    tls_context *const *context;
-    uint16_t *bound;
-} listen_target;
-
-typedef lks_code listen_on(wires *w, const listen_target *at, lks_error *error);
-
-static lks_code sp_on_tcp(wires *w, const listen_target *at, lks_error *error)
+static lks_code listen_sp(wires *w, const stream_address *at, const char *path, uint16_t *bound, lks_error *error)
 {
-    return sp_server_listen_tcp(w->sp, at->address, at->context, at->bound, error);
+    (void)path;
+    return sp_server_listen(w->sp, at, bound, error);
 }
 
-static lks_code sp_on_unix(wires *w, const listen_target *at, lks_error *error)
+static lks_code listen_websocket(wires *w, const stream_address *at, const char *path, uint16_t *bound,
+                                 lks_error *error)
 {
-    return sp_server_listen_unix(w->sp, at->address, error);
+    return sp_server_listen_websocket(w->sp, at, path, bound, error);
 }
 
-static lks_code sp_on_fd(wires *w, const listen_target *at, lks_error *error)
+static lks_code listen_grpc(wires *w, const stream_address *at, const char *path, uint16_t *bound, lks_error *error)
 {
-    return sp_server_listen_fd(w->sp, at->fd, at->context, at->bound, error);
+    (void)path;
+    return grpc_server_listen(w->grpc, at, bound, error);
 }
 
-static lks_code websocket_on_tcp(wires *w, const listen_target *at, lks_error *error)
+static lks_code listen_http(wires *w, const stream_address *at, const char *path, uint16_t *bound, lks_error *error)
 {
-    char host[WIRES_URL_BYTES_MAX];
-    size_t len = strcspn(at->address, "/");
-
-    if (len >= sizeof host)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the host name is too long");
-    snprintf(host, sizeof host, "%.*s", (int)len, at->address);
-    return sp_server_listen_websocket(w->sp, host, at->path, at->context, at->bound, error);
+    (void)path;
+    return http_server_listen(w->http, at, bound, error);
 }
 
-static lks_code websocket_on_fd(wires *w, const listen_target *at, lks_error *error)
-{
-    return sp_server_listen_websocket_fd(w->sp, at->fd, at->path, at->context, at->bound, error);
-}
-
-static lks_code grpc_on_tcp(wires *w, const listen_target *at, lks_error *error)
-{
-    return grpc_server_listen(w->grpc, at->address, at->context, at->bound, error);
-}
-
-static lks_code grpc_on_unix(wires *w, const listen_target *at, lks_error *error)
-{
-    return grpc_server_listen_unix(w->grpc, at->address, error);
-}
-
-static lks_code grpc_on_fd(wires *w, const listen_target *at, lks_error *error)
-{
-    return grpc_server_listen_fd(w->grpc, at->fd, at->context, at->bound, error);
-}
-
-static lks_code http_on_tcp(wires *w, const listen_target *at, lks_error *error)
-{
-    return http_server_listen(w->http, at->address, at->context, at->bound, error);
-}
-
-static lks_code http_on_unix(wires *w, const listen_target *at, lks_error *error)
-{
-    return http_server_listen_unix(w->http, at->address, error);
-}
-
-static lks_code http_on_fd(wires *w, const listen_target *at, lks_error *error)
-{
-    return http_server_listen_fd(w->http, at->fd, at->context, at->bound, error);
-}
-
-typedef enum place { ON_TCP, ON_UNIX, ON_FD, PLACES } place;
+typedef enum place { ON_TCP, ON_UNIX, ON_FD } place;
 
 /* has_path: a path follows the address. for_pages: web pages can connect, except to unix sockets. */
 typedef struct engine {
     lks_code (*need)(wires *w, lks_error *error);
-    listen_on *listen[PLACES];
+    lks_code (*listen)(wires *w, const stream_address *at, const char *path, uint16_t *bound, lks_error *error);
     protocol protocol;
     bool for_pages, has_path;
 } engine;
 
-static const engine sp = {.need = need_sp, .listen = {sp_on_tcp, sp_on_unix, sp_on_fd}, .protocol = SP},
+static const engine sp = {.need = need_sp, .listen = listen_sp, .protocol = SP},
                     websocket = {.need = need_sp,
-                                 .listen = {[ON_TCP] = websocket_on_tcp, [ON_FD] = websocket_on_fd},
+                                 .listen = listen_websocket,
                                  .protocol = SP,
                                  .for_pages = true,
                                  .has_path = true},
-                    grpc = {.need = need_grpc, .listen = {grpc_on_tcp, grpc_on_unix, grpc_on_fd}, .protocol = H2},
-                    http = {.need = need_http,
-                            .listen = {http_on_tcp, http_on_unix, http_on_fd},
-                            .protocol = WEB,
-                            .for_pages = true};
+                    grpc = {.need = need_grpc, .listen = listen_grpc, .protocol = H2},
+                    http = {.need = need_http, .listen = listen_http, .protocol = WEB, .for_pages = true};
 
 static const struct scheme {
     const char *prefix;
@@ -401,7 +350,8 @@ static lks_code check_handed_in(const struct scheme *scheme, const char *which, 
 }
 
 /* *bound: the port of the first one. */
-static lks_code listen_handed_in(wires *w, listen_on *listen, const char *which, listen_target at, lks_error *error)
+static lks_code listen_handed_in(wires *w, const engine *by, const char *which, stream_address at, uint16_t *bound,
+                                 lks_error *error)
 {
     int fds[HANDED_IN_MAX];
     size_t n;
@@ -410,10 +360,26 @@ static lks_code listen_handed_in(wires *w, listen_on *listen, const char *which,
     lks_code code = handed_in_find(which, name_len(which), fds, &n, error);
     for (size_t i = 0; code == LKS_OK && i < n; i++) {
         at.fd = fds[i];
-        code = listen(w, &at, error);
-        at.bound = &other;
+        at.is_unix = handed_in_is_unix(at.fd);
+        at.is_local = !at.is_unix && !handed_in_is_exposed(at.fd);
+        code = by->listen(w, &at, path_of(which), i == 0 ? bound : &other, error);
     }
     return code;
+}
+
+/* A path that WebSocket has is no part of the address. */
+static lks_code listen_on(wires *w, const engine *by, const char *address, stream_address at, uint16_t *bound,
+                          lks_error *error)
+{
+    char host[WIRES_URL_BYTES_MAX];
+    size_t len = strcspn(address, by->has_path ? "/" : "");
+
+    if (len >= sizeof host)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the address is too long");
+    snprintf(host, sizeof host, "%.*s", (int)len, address);
+    at.text = host;
+    at.is_local = !at.is_unix && address_is_loopback(address);
+    return by->listen(w, &at, path_of(address), bound, error);
 }
 
 static bool is_exposed(const char *which)
@@ -464,16 +430,13 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
         return no_scheme(error);
     const engine *by = scheme->engine;
     const char *address = url + strlen(scheme->prefix);
-    const listen_target at = {.address = address,
-                              .path = path_of(address),
-                              .context = scheme->encrypted ? &w->tls[by->protocol] : NULL,
-                              .bound = &bound};
-    if (at.context && !*at.context)
+    const stream_address at = {.is_unix = scheme->place == ON_UNIX,
+                               .tls = scheme->encrypted ? &w->tls[by->protocol] : NULL};
+    if (at.tls && !*at.tls)
         return no_certificate(w->options.no_certificate, error);
-    listen_on *listen = by->listen[scheme->place];
     lks_code code = by->need(w, error);
     if (code == LKS_OK)
-        code = scheme->place == ON_FD ? listen_handed_in(w, listen, address, at, error) : listen(w, &at, error);
+        code = (scheme->place == ON_FD ? listen_handed_in : listen_on)(w, by, address, at, &bound, error);
     if (code != LKS_OK)
         return code;
     if (scheme->place == ON_TCP)

@@ -36,9 +36,7 @@ typedef struct wires_options {
     const grpc_streaming_method *streaming; /* of gRPC; must outlive the wires */
     size_t n_streaming;
     size_t message_bytes_max;
-    uint32_t in_flight_max;
     uint32_t in_flight_per_peer;
-    uint32_t waiting_max;
     uint32_t waiting_per_peer;
     uint32_t request_ms; /* see grpc.h */
     grpc_life_options life;

@@ -9,7 +9,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
-#include "net/stream/handed_in.h"
 
 enum {
     HEADER_LIST_BYTES = 16 * 1024,
@@ -274,7 +273,7 @@ void grpc_output_waits(grpc_connection *c, size_t bytes)
 {
     c->waiting = bytes;
     c->held = bytes >= OUTPUT_BYTES_MAX;
-    c->all->options.sink->hold(c->caller, c->held);
+    c->all->options.sink->hold(c->peer.caller, c->held);
     if (c->held && c->paused)
         on_room(c);
 }
@@ -317,8 +316,8 @@ static bool begin_session(grpc_connection *c)
 
 static void free_connection(grpc_connection *c)
 {
-    c->all->options.sink->lost(c->caller);
-    budget_give(c->bytes, CONNECTION_BYTES);
+    c->all->options.sink->lost(c->peer.caller);
+    budget_give(c->peer.bytes, CONNECTION_BYTES);
     nghttp2_session_del(c->session);
     free(c);
 }
@@ -333,19 +332,20 @@ static void *on_open(void *arg, stream *s)
         return NULL;
     *c = (grpc_connection){.all = all,
                            .stream = s,
-                           .certificate = stream_peer_certificate(s),
                            .meter = grpc_meter_new(),
-                           .life = grpc_life_new(&all->options.life, clock_now_ns(), all->random++ * SPREAD),
-                           .bytes = stream_bytes(s)};
+                           .life = grpc_life_new(&all->options.life, clock_now_ns(), all->random++ * SPREAD)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
-    budget_force(c->bytes, CONNECTION_BYTES);
     const sink_connection connection = {
-        .bytes = c->bytes, .peer = stream_peer(s), .origin = stream_origin(s), .on_room = on_room, .arg = c};
-    c->has_uid = connection.peer.uid >= 0;
+        .bytes = stream_bytes(s), .peer = stream_peer(s), .origin = stream_origin(s), .on_room = on_room, .arg = c};
+    budget_force(connection.bytes, CONNECTION_BYTES);
     c->uid = (uid_t)connection.peer.uid;
-    c->caller = to->open(to->arg, &connection);
-    if (!c->caller || !begin_session(c)) {
+    c->peer = (http_peer){.caller = to->open(to->arg, &connection),
+                          .bytes = connection.bytes,
+                          .certificate = stream_peer_certificate(s),
+                          .uid = connection.peer.uid >= 0 ? &c->uid : NULL,
+                          .encrypted = strcmp(connection.peer.wire, "https") == 0};
+    if (!c->peer.caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
     }
@@ -368,7 +368,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (!fine)
         mark_ending(c, STREAM_TOO_COSTLY);
     settle(c);
-    if (!c->paused && !c->held && c->all->options.sink->queues(c->caller)) {
+    if (!c->paused && !c->held && c->all->options.sink->queues(c->peer.caller)) {
         c->paused = true;
         stream_pause(c->stream);
     }
@@ -456,12 +456,7 @@ void *grpc_server_adopt(grpc_server *all, stream *s, const struct http_site *sit
     if (!c)
         return NULL;
     c->site = site;
-    c->from = (http_peer){.caller = c->caller,
-                          .bytes = c->bytes,
-                          .certificate = c->certificate,
-                          .uid = c->has_uid ? &c->uid : NULL,
-                          .encrypted = strcmp(stream_peer(s).wire, "https") == 0,
-                          .is_local = is_local};
+    c->peer.is_local = is_local;
     return c;
 }
 
@@ -485,22 +480,11 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
     return LKS_OK;
 }
 
-lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
+lks_code grpc_server_listen(grpc_server *all, const stream_address *at, uint16_t *bound, lks_error *error)
 {
-    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
-}
+    const stream_protocol *protocol = at->is_unix && !at->tls ? &over_unix : &over_tcp;
 
-lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error)
-{
-    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
-}
-
-lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
-
-    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
+    return streams_listen(all->options.streams, at, protocol, all, bound, error);
 }
 
 /* Tells the client to send no new calls, in two steps, so that calls already on their way are accepted. */

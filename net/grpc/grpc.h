@@ -21,16 +21,8 @@ enum { GRPC_TICK_MS = 500 };
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, lks_error *error);
 
-/* Errors as streams_listen_tcp; context NULL: without TLS (h2c with prior knowledge). */
-lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error);
-
-/* Errors as streams_listen_unix. */
-lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error);
-
-/* Errors as streams_listen_fd. */
-lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound,
-                               lks_error *error);
+/* Errors as streams_listen; without TLS it is h2c with prior knowledge. */
+lks_code grpc_server_listen(grpc_server *all, const stream_address *at, uint16_t *bound, lks_error *error);
 
 /* Takes over a connection of an http:// URL before its preface. Requests that are not gRPC go to the site
  * (http/exchange.h). Returns the state for the functions of grpc_server_protocol, which the caller calls; NULL: out of

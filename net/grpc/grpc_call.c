@@ -142,7 +142,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     }
     s->all = all;
     s->from = from;
-    s->held.share = from->bytes;
+    s->held.share = from->peer.bytes;
     s->id = id;
     s->received_ns = clock_now_ns();
     s->reader.bytes_max = all->options.message_bytes_max;
@@ -218,7 +218,7 @@ void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, cons
         return;
     s->too_much = !budget_claim_take(&s->held, name_len + value_len + GRPC_FIELD_BYTES);
     if (!s->too_much)
-        grpc_headers_add(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
+        http_fields_add(&s->headers, s->arena, (const char *)name, name_len, (const char *)value, value_len);
 }
 
 const char *grpc_stream_header(const grpc_stream *s, const char *name)
@@ -233,7 +233,7 @@ static lks_code check_call(const grpc_stream *s, const credentials *who, const c
 {
     const sink *to = s->all->options.sink;
 
-    return to->check(to->arg, s->from->caller, who, path, effect, error);
+    return to->check(to->arg, s->from->peer.caller, who, path, effect, error);
 }
 
 static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)
@@ -285,7 +285,7 @@ static void begin_grpc(grpc_stream *s)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
     else if (s->header_bytes > GRPC_HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the metadata is too long");
-    else if (!grpc_headers_are(s, ":method", "POST"))
+    else if (strcmp(grpc_headers_value(s, ":method").data, "POST") != 0)
         grpc_http_refuse(s, "405");
     else if (!is_grpc(s))
         grpc_http_refuse(s, "415");
@@ -401,7 +401,7 @@ static void run(grpc_stream *s)
         .len = s->request_len,
         .timeout_ms = s->timeout_ms,
         .received_ns = s->received_ns,
-        .caller = s->from->caller,
+        .caller = s->from->peer.caller,
         .who = grpc_headers_credentials(s),
         .unanswered_before = grpc_headers_value(s, "grpc-previous-rpc-attempts").len > 0,
         .handle = &s->running,
@@ -621,12 +621,12 @@ bool grpc_stream_compressed(const grpc_stream *s)
 
 void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value)
 {
-    grpc_headers_add(s, &s->reply_headers, name, strlen(name), value, strlen(value));
+    http_fields_add(&s->reply_headers, s->arena, name, strlen(name), value, strlen(value));
 }
 
 void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value)
 {
-    grpc_headers_add(s, &s->trailers, name, strlen(name), value, strlen(value));
+    http_fields_add(&s->trailers, s->arena, name, strlen(name), value, strlen(value));
 }
 
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len)

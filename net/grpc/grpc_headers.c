@@ -7,25 +7,14 @@
 
 #include "net/grpc/grpc_text.h"
 
-void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
-                      size_t value_len)
-{
-    http_fields_add(to, s->arena, name, name_len, value, value_len);
-}
-
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name)
 {
     return http_fields_value(&s->headers, name);
 }
 
-bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
-{
-    return strcmp(grpc_headers_value(s, name).data, value) == 0;
-}
-
 credentials grpc_headers_credentials(const grpc_stream *s)
 {
-    return http_fields_credentials(&s->headers, s->from->certificate, s->from->has_uid ? &s->from->uid : NULL);
+    return http_fields_credentials(&s->headers, s->from->peer.certificate, s->from->peer.uid);
 }
 
 /* Fields of HTTP and gRPC. */

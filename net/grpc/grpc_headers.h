@@ -4,13 +4,8 @@
 
 #include "net/grpc/grpc_state.h"
 
-/* Copies a field into the call's arena; drops the field when out of memory. */
-void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
-                      size_t value_len);
-
-/* The value of the first field of a name, "" when there is none; and whether it equals a text. */
+/* The value of the first field of a name, "" when there is none. */
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
-bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value);
 
 /* Adds the response's hints to the trailers, for callers that do not decode the response. */
 void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response);

@@ -47,7 +47,7 @@ static void begin(grpc_stream *s)
     s->arena = NULL; /* the exchange owns it, and holds its bytes */
     budget_claim_only(&s->held, 0);
     s->phase = GRPC_HTTP;
-    s->http = http_exchange_new(s->from->site, &s->from->from, arena, &s->headers, method, target, host, on_answer, s);
+    s->http = http_exchange_new(s->from->site, &s->from->peer, arena, &s->headers, method, target, host, on_answer, s);
     if (s->http)
         http_exchange_begin(s->http);
     else

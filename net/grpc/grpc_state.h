@@ -79,13 +79,9 @@ typedef struct grpc_connection {
     grpc_server *all;
     stream *stream; /* NULL: gone */
     nghttp2_session *session;
-    caller *caller;
-    budget_share *bytes;
-    const char *certificate;
-    uid_t uid; /* of a unix peer */
-    bool has_uid;
+    http_peer peer;
+    uid_t uid;             /* of a unix peer */
     const http_site *site; /* of an http:// URL; NULL: gRPC only */
-    http_peer from;        /* with a site */
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: with a complete request */
     size_t waiting;            /* bytes of their output */

@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include "net/http/http1.h"
-#include "net/stream/address_bind.h"
-#include "net/stream/handed_in.h"
 
 #define PROTOCOL_TLS "https"
 
@@ -475,7 +473,7 @@ static void *on_open(void *arg, stream *s)
     .open = on_open, .bytes = on_bytes, .kept = on_kept, .produce = on_produce, .drained = on_drained, \
     .closed = on_closed
 static const stream_protocol over_tcp = {.name = "http", .tls_name = PROTOCOL_TLS, CALLBACKS};
-static const stream_protocol over_unix = {.name = "http+unx", CALLBACKS};
+static const stream_protocol over_unix = {.name = "http+unix", CALLBACKS};
 
 /* ---- the server ------------------------------------------------------------------------------------ */
 
@@ -492,42 +490,16 @@ lks_code http_server_new(const http_server_options *options, http_server **ret, 
     return LKS_OK;
 }
 
-static site_listener *new_listener(http_server *all, bool is_local, lks_error *error)
+lks_code http_server_listen(http_server *all, const stream_address *at, uint16_t *bound, lks_error *error)
 {
-    site_listener *at = malloc(sizeof *at);
+    const stream_protocol *protocol = at->is_unix && !at->tls ? &over_unix : &over_tcp;
+    site_listener *l = malloc(sizeof *l);
 
-    if (!at) {
-        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        return NULL;
-    }
-    *at = (site_listener){.all = all, .is_local = is_local};
-    TAILQ_INSERT_TAIL(&all->listeners, at, next);
-    return at;
-}
-
-lks_code http_server_listen(http_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
-{
-    site_listener *at = new_listener(all, address_is_loopback(address), error);
-
-    return at ? streams_listen_tcp(all->options.streams, address, context, &over_tcp, at, bound, error)
-              : LKS_RESOURCE_EXHAUSTED;
-}
-
-lks_code http_server_listen_unix(http_server *all, const char *path, lks_error *error)
-{
-    site_listener *at = new_listener(all, false, error);
-
-    return at ? streams_listen_unix(all->options.streams, path, &over_unix, at, error) : LKS_RESOURCE_EXHAUSTED;
-}
-
-lks_code http_server_listen_fd(http_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    bool is_unix = !context && handed_in_is_unix(fd);
-    site_listener *at = new_listener(all, !is_unix && !handed_in_is_exposed(fd), error);
-
-    return at ? streams_listen_fd(all->options.streams, fd, context, is_unix ? &over_unix : &over_tcp, at, bound, error)
-              : LKS_RESOURCE_EXHAUSTED;
+    if (!l)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *l = (site_listener){.all = all, .is_local = at->is_local};
+    TAILQ_INSERT_TAIL(&all->listeners, l, next);
+    return streams_listen(all->options.streams, at, protocol, l, bound, error);
 }
 
 void http_server_drain(http_server *all)

@@ -21,12 +21,8 @@ typedef struct http_server_options {
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code http_server_new(const http_server_options *options, http_server **ret, lks_error *error);
 
-/* Errors as streams_listen_*. */
-lks_code http_server_listen(http_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error);
-lks_code http_server_listen_unix(http_server *all, const char *path, lks_error *error);
-lks_code http_server_listen_fd(http_server *all, int fd, tls_context *const *context, uint16_t *bound,
-                               lks_error *error);
+/* Errors as streams_listen. */
+lks_code http_server_listen(http_server *all, const stream_address *at, uint16_t *bound, lks_error *error);
 
 /* Ends connections of HTTP/1.1 that are idle, and others after their answer. Set the site's `draining` first. */
 void http_server_drain(http_server *all);

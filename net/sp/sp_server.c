@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "net/sp/sp.h"
-#include "net/stream/handed_in.h"
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
@@ -42,8 +41,7 @@ typedef struct connection {
     size_t left_len;
     uint64_t left_ns, read_ns; /* when `left` was read; when the bytes in process were */
     bool ready, reading;
-    bool took;   /* the bytes in process contained a message */
-    bool ending; /* its stream is being closed */
+    bool took; /* the bytes in process contained a message */
 } connection;
 
 /* A request in progress. */
@@ -66,14 +64,13 @@ static void free_when_over(connection *c)
 
 static void hang_up(connection *c, stream_reason why)
 {
-    c->ending = true;
     if (c->stream)
         stream_end(c->stream, why);
 }
 
 static bool must_stop(const connection *c)
 {
-    return c->ending || stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
+    return stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
            stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
@@ -254,7 +251,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     send_output(c);
     if (verdict != SP_FINE)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
-    if (c->ending)
+    if (stream_is_closing(c->stream))
         return;
     if (c->reader.handshake_done && !c->ready) {
         c->ready = true;
@@ -272,8 +269,6 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
     connection *c = arg;
 
-    if (c->ending)
-        return;
     c->read_ns = clock_now_ns();
     if (!c->left && !must_stop(c)) {
         take_bytes(c, data, len);
@@ -319,7 +314,6 @@ static void on_closed(void *arg)
     connection *c = arg;
 
     c->stream = NULL;
-    c->ending = true;
     sp_reader_end(&c->reader);
     free_left(c, c->left, c->left_len);
     c->left = NULL;
@@ -391,26 +385,10 @@ static void *on_open_websocket(void *arg, stream *s)
     return new_connection(at->all, s, SP_OVER_WEBSOCKET, &at->web);
 }
 
-static const stream_protocol over_tcp = {.name = "tcp",
-                                         .tls_name = "tls",
-                                         .open = on_open_tcp,
-                                         .bytes = on_bytes,
-                                         .kept = on_kept,
-                                         .drained = on_drained,
-                                         .closed = on_closed};
-static const stream_protocol over_unix = {.name = "unix",
-                                          .open = on_open_unix,
-                                          .bytes = on_bytes,
-                                          .kept = on_kept,
-                                          .drained = on_drained,
-                                          .closed = on_closed};
-static const stream_protocol over_websocket = {.name = "ws",
-                                               .tls_name = "wss",
-                                               .open = on_open_websocket,
-                                               .bytes = on_bytes,
-                                               .kept = on_kept,
-                                               .drained = on_drained,
-                                               .closed = on_closed};
+#define CALLBACKS .bytes = on_bytes, .kept = on_kept, .drained = on_drained, .closed = on_closed
+static const stream_protocol over_tcp = {.name = "tcp", .tls_name = "tls", .open = on_open_tcp, CALLBACKS};
+static const stream_protocol over_unix = {.name = "unix", .open = on_open_unix, CALLBACKS};
+static const stream_protocol over_websocket = {.name = "ws", .tls_name = "wss", .open = on_open_websocket, CALLBACKS};
 
 /* ---- the server --------------------------------------------------------------------- */
 
@@ -426,22 +404,11 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
     return LKS_OK;
 }
 
-lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                              lks_error *error)
+lks_code sp_server_listen(sp_server *all, const stream_address *at, uint16_t *bound, lks_error *error)
 {
-    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
-}
+    const stream_protocol *protocol = at->is_unix && !at->tls ? &over_unix : &over_tcp;
 
-lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error)
-{
-    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
-}
-
-lks_code sp_server_listen_fd(sp_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
-
-    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
+    return streams_listen(all->options.streams, at, protocol, all, bound, error);
 }
 
 /* A path as in a request, without a query. */
@@ -477,25 +444,13 @@ static lks_code new_site(sp_server *all, const char *path, site **ret, lks_error
     return LKS_OK;
 }
 
-lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
-                                    uint16_t *bound, lks_error *error)
+lks_code sp_server_listen_websocket(sp_server *all, const stream_address *at, const char *path, uint16_t *bound,
+                                    lks_error *error)
 {
-    site *at;
+    site *made;
 
-    lks_code code = new_site(all, path, &at, error);
-    if (code != LKS_OK)
-        return code;
-    return streams_listen_tcp(all->options.streams, address, context, &over_websocket, at, bound, error);
-}
-
-lks_code sp_server_listen_websocket_fd(sp_server *all, int fd, const char *path, tls_context *const *context,
-                                       uint16_t *bound, lks_error *error)
-{
-    site *at;
-
-    lks_code code = new_site(all, path, &at, error);
-    return code == LKS_OK ? streams_listen_fd(all->options.streams, fd, context, &over_websocket, at, bound, error)
-                          : code;
+    lks_code code = new_site(all, path, &made, error);
+    return code == LKS_OK ? streams_listen(all->options.streams, at, &over_websocket, made, bound, error) : code;
 }
 
 size_t sp_server_in_flight(const sp_server *all)

@@ -27,18 +27,13 @@ typedef struct sp_server_options {
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_error *error);
 
-/* Errors as streams_listen_*. */
-lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
-                              lks_error *error);
-lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
-lks_code sp_server_listen_fd(sp_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error);
+/* Errors as streams_listen. */
+lks_code sp_server_listen(sp_server *all, const stream_address *at, uint16_t *bound, lks_error *error);
 
 /* path: of the request, "/lockstock". LKS_INVALID_ARGUMENT: also for an invalid path. */
 lks_code sp_server_check_path(const char *path, lks_error *error);
-lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
-                                    uint16_t *bound, lks_error *error);
-lks_code sp_server_listen_websocket_fd(sp_server *all, int fd, const char *path, tls_context *const *context,
-                                       uint16_t *bound, lks_error *error);
+lks_code sp_server_listen_websocket(sp_server *all, const stream_address *at, const char *path, uint16_t *bound,
+                                    lks_error *error);
 
 /* Messages that are not answered. */
 size_t sp_server_in_flight(const sp_server *all);

@@ -172,22 +172,20 @@ static uint16_t port_of(const uv_tcp_t *tcp)
                                             : ((struct sockaddr_in *)(void *)&name)->sin_port);
 }
 
-lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error)
+static lks_code add_tcp(listeners *all, const char *address, const served *what, listener **ret, lks_error *error)
 {
     struct addrinfo *found = NULL;
 
     lks_code code = address_resolve(address, &found, error);
     if (code != LKS_OK)
         return code;
-    listener *l = new_listener(all, what);
+    listener *l = *ret = new_listener(all, what);
     code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
     freeaddrinfo(found);
-    if (code == LKS_OK)
-        *bound = port_of(&l->on.tcp);
     return code;
 }
 
-lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error)
+static lks_code add_unix(listeners *all, const char *path, const served *what, lks_error *error)
 {
     listener *l = new_listener(all, what);
 
@@ -214,7 +212,7 @@ static bool has_socket(const listeners *all, const struct stat *wanted)
     return false;
 }
 
-lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *bound, lks_error *error)
+static lks_code add_fd(listeners *all, int fd, const served *what, listener **ret, lks_error *error)
 {
     struct stat socket;
 
@@ -224,7 +222,7 @@ lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", strerror(errno));
-    listener *l = new_listener(all, what);
+    listener *l = *ret = new_listener(all, what);
     if (!l) {
         close(own);
         return out_of_memory(error);
@@ -232,9 +230,18 @@ lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *
     int failed = what->is_unix ? uv_pipe_open(&l->on.pipe, own) : uv_tcp_open(&l->on.tcp, own);
     if (failed != 0)
         close(own);
-    lks_code code = listen_on(l, failed, error);
+    return listen_on(l, failed, error);
+}
+
+lks_code listeners_add(listeners *all, const stream_address *at, const served *what, uint16_t *bound, lks_error *error)
+{
+    listener *added = NULL;
+
+    lks_code code = !at->text     ? add_fd(all, at->fd, what, &added, error)
+                    : at->is_unix ? add_unix(all, at->text, what, error)
+                                  : add_tcp(all, at->text, what, &added, error);
     if (code == LKS_OK)
-        *bound = what->is_unix ? 0 : port_of(&l->on.tcp);
+        *bound = at->is_unix ? 0 : port_of(&added->on.tcp);
     return code;
 }
 

@@ -35,12 +35,8 @@ typedef struct listeners_options {
 /* NULL when out of memory. */
 listeners *listeners_new(const listeners_options *options);
 
-/* As streams_listen_tcp and streams_listen_unix. `what` is copied. */
-lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error);
-lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error);
-
-/* As streams_listen_fd. what->is_unix: whether it is a unix socket. */
-lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *bound, lks_error *error);
+/* As streams_listen. `what` is copied. */
+lks_code listeners_add(listeners *all, const stream_address *at, const served *what, uint16_t *bound, lks_error *error);
 
 /* Accepts no new connections from now on. */
 void listeners_stop(listeners *all);

@@ -356,28 +356,12 @@ static void on_refused(void *arg, const served *what)
                  NULL);
 }
 
-lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
-                            const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error)
+lks_code streams_listen(streams *all, const stream_address *at, const stream_protocol *protocol, void *arg,
+                        uint16_t *bound, lks_error *error)
 {
-    const served what = {.protocol = protocol, .arg = arg, .tls = context};
+    const served what = {.protocol = protocol, .arg = arg, .tls = at->tls, .is_unix = at->is_unix};
 
-    return listeners_add_tcp(all->listeners, address, &what, bound, error);
-}
-
-lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
-                             lks_error *error)
-{
-    const served what = {.protocol = protocol, .arg = arg, .is_unix = true};
-
-    return listeners_add_unix(all->listeners, path, &what, error);
-}
-
-lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *protocol,
-                           void *arg, uint16_t *bound, lks_error *error)
-{
-    const served what = {.protocol = protocol, .arg = arg, .tls = context, .is_unix = handed_in_is_unix(fd)};
-
-    return listeners_add_fd(all->listeners, fd, &what, bound, error);
+    return listeners_add(all->listeners, at, &what, bound, error);
 }
 
 void streams_stop_accepting(streams *all)

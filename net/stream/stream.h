@@ -23,20 +23,12 @@
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error);
 
-/* Listens on "host:port", where port 0 lets the system choose, and *bound gets the port. `context` NULL: without
- * TLS; else with the context that *context is when a connection arrives. Or listens on the path of a unix socket,
- * with mode 0600; replaces a socket that no process listens on. The protocol is static; arg is for its `open`.
- * LKS_INVALID_ARGUMENT: not an address. LKS_UNAVAILABLE: in use, or not an address of this machine. */
-lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
-                            const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error);
-lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
-                             lks_error *error);
-
-/* Takes connections from an IP or unix socket that is already listening. Uses a copy of the descriptor; the caller
- * keeps the original, which is closed on exec from then on. *bound: 0 for a unix socket. LKS_ALREADY_EXISTS: a listener
- * already has the socket. */
-lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *protocol,
-                           void *arg, uint16_t *bound, lks_error *error);
+/* Listens on an address; *bound gets its port, 0 for a unix socket. The protocol is static; arg is for its `open`. A unix
+ * socket gets mode 0600, and replaces a socket that no process listens on. Of a descriptor a copy is used; the caller
+ * keeps the original, which is closed on exec from then on. LKS_INVALID_ARGUMENT: not an address. LKS_UNAVAILABLE: in
+ * use, or not an address of this machine. LKS_ALREADY_EXISTS: a listener already has the socket. */
+lks_code streams_listen(streams *all, const stream_address *at, const stream_protocol *protocol, void *arg,
+                        uint16_t *bound, lks_error *error);
 
 /* Accepts no new connections from now on. */
 void streams_stop_accepting(streams *all);

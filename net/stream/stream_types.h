@@ -39,7 +39,7 @@ typedef enum stream_reason {
 
 /* A protocol over streams. No function of this header calls them before it returns. */
 typedef struct stream_protocol {
-    /* Its names without and with TLS, for limits and the log; shorter than 8 bytes. NULL: "other". */
+    /* Its names without and with TLS, for limits, which look at their first 8 bytes, and the log. NULL: "other". */
     const char *name, *tls_name;
     /* A new connection. Returns its state, which is passed to the other functions; NULL refuses the connection. */
     void *(*open)(void *arg, stream *s);
@@ -56,6 +56,16 @@ typedef struct stream_protocol {
      * state, also while the connection is not read. Bytes that were not read are then lost. */
     void (*closed)(void *connection);
 } stream_protocol;
+
+/* Where to listen. */
+typedef struct stream_address {
+    const char *text; /* "host:port", where port 0 lets the system choose, or the path of a unix socket; NULL: */
+    int fd;           /* of a socket that is already listening */
+    bool is_unix;
+    bool is_local; /* by IP, and only from this machine */
+    /* The context of a connection is the one that *tls is when it arrives. NULL: without TLS. */
+    struct tls_context *const *tls;
+} stream_address;
 
 /* A line for the log: an event, and key=value pairs. */
 typedef void stream_log(void *arg, bool warns, const char *event, const char *line);

@@ -9,6 +9,8 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "base/base64.h"
+#include "base/hex.h"
 #include "conformance/line.h"
 
 enum { PREFIX = 5, REPLY_MAX = 16 << 20, WINDOW = 16 << 20 };
@@ -67,29 +69,6 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *data, size
     return (ssize_t)n;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
-static void decode_percent(const char *text, size_t len, char *out, size_t size)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len && n + 1 < size; i++) {
-        if (text[i] == '%' && i + 2 < len && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
-            out[n++] = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-            i += 2;
-        } else {
-            out[n++] = text[i];
-        }
-    }
-    out[n] = '\0';
-}
-
 static lks_applied applied_of(const char *text, size_t len)
 {
     static const lks_applied all[] = {LKS_APPLIED_YES, LKS_APPLIED_NO, LKS_APPLIED_MAYBE};
@@ -100,26 +79,18 @@ static lks_applied applied_of(const char *text, size_t len)
     return LKS_APPLIED_MAYBE;
 }
 
-/* Base64 without padding: whether the decoded bytes contain "google.rpc.RetryInfo". */
+/* Whether the details contain a RetryInfo. */
 static bool has_retry_info(const char *text, size_t len)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char bytes[4096];
-    size_t n = 0;
-    unsigned value = 0, bits = 0;
+    static const char name[] = "google.rpc.RetryInfo";
+    uint8_t *bytes = malloc(len + 2);
+    size_t n;
 
-    for (size_t i = 0; i < len && text[i] != '=' && n < sizeof bytes; i++) {
-        const char *digit = strchr(alphabet, text[i]);
-        if (!digit)
-            return false;
-        value = (value << 6 | (unsigned)(digit - alphabet)) & 0xFFFFU;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            bytes[n++] = (char)(value >> bits);
-        }
-    }
-    return memmem(bytes, n, "google.rpc.RetryInfo", 20);
+    if (!bytes)
+        abort();
+    bool has = base64_decode(text, len, bytes, &n) && memmem(bytes, n, name, sizeof name - 1);
+    free(bytes);
+    return has;
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -137,7 +108,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         call->has_status = true;
         call->out.code = (lks_code)strtol(text, NULL, 10);
     } else if (strcmp((const char *)name, "grpc-message") == 0) {
-        decode_percent(text, value_len, call->out.message, sizeof call->out.message);
+        char message[3 * LKS_ERROR_MESSAGE_MAX];
+        size_t len = value_len < sizeof message ? percent_decode(text, value_len, message) : SIZE_MAX;
+        snprintf(call->out.message, sizeof call->out.message, "%.*s", len == SIZE_MAX ? 0 : (int)len, message);
     } else if (strcmp((const char *)name, "lockstock-applied") == 0) {
         call->out.applied = applied_of(text, value_len);
     } else if (strcmp((const char *)name, "grpc-status-details-bin") == 0) {

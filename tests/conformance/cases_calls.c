@@ -244,6 +244,7 @@ static void store_and_read_back(void *caller)
 TEST(big_messages_go_both_ways)
 {
     void *caller = suite_open(here.server);
+    suite_expect(ask_with_owner(caller, 40000), LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "owner");
     suite_expect(ask_with_owner(caller, LONGEST - 256), LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "owner");
     store_and_read_back(caller);
     suite_close(caller);

@@ -7,7 +7,7 @@
 
 #include "conformance/line.h"
 
-enum { BYTES_MAX = 4096, TEXT_MAX = 16384, SEEN_MAX = 65536 };
+enum { BYTES_MAX = 4096, TEXT_MAX = 16384, SEEN_MAX = 65536, BEGINNING_MAX = 4 };
 
 typedef struct step {
     char name[64];
@@ -18,6 +18,8 @@ typedef struct step {
 
 typedef struct play {
     char name[64];
+    step beginning[BEGINNING_MAX]; /* of each connection */
+    size_t n_beginning;
     line *line;
     uint8_t seen[SEEN_MAX]; /* what came since the last step that looked into it */
     size_t seen_len, plays;
@@ -32,20 +34,22 @@ static uint8_t hex_byte(const char *text)
     return (uint8_t)value;
 }
 
-/* "name | direction | hex | meaning"; false: a comment, or empty. */
-static bool read_step(char *text, step *s)
+/* "name | direction | hex | meaning"; false: a comment, or empty. marks: of unix sockets, [01]. */
+static bool read_step(char *text, bool marks, step *s)
 {
     char direction[4], hex[TEXT_MAX];
 
     if (text[0] == '#' || text[0] == '\n')
         return false;
     hex[0] = '\0';
-    if (sscanf(text, "%63s | %1[<>~x] | %16000[0-9a-f ]", s->name, direction, hex) < 2)
+    if (sscanf(text, "%63s | %1[<>~x] | %16000[][0-9a-f ]", s->name, direction, hex) < 2)
         fail_msg("vectors.txt: %s", text);
     s->direction = direction[0];
     s->len = 0;
     for (const char *c = hex; *c != '\0'; c++) {
-        if (*c != ' ') {
+        if (*c == '[' && !marks) {
+            c += strlen("01]");
+        } else if (!strchr("[] ", *c)) {
             assert_true(s->len < BYTES_MAX);
             s->bytes[s->len++] = hex_byte(c++);
         }
@@ -74,8 +78,20 @@ static void expect_among(play *p, const step *s)
     }
 }
 
-/* Steps of one name are of one connection. */
 static void take_step(play *p, const step *s)
+{
+    if (s->direction == '>')
+        assert_true(line_send(p->line, s->bytes, s->len));
+    else if (s->direction == '<')
+        expect_exactly(p, s);
+    else if (s->direction == '~')
+        expect_among(p, s);
+    else if (!line_ends(p->line))
+        fail_msg("%s: the connection is not closed", s->name);
+}
+
+/* Steps of one name are of one connection. */
+static void play_step(play *p, const step *s)
 {
     if (strcmp(p->name, s->name) != 0) {
         line_close(p->line);
@@ -85,15 +101,19 @@ static void take_step(play *p, const step *s)
         memcpy(p->name, s->name, sizeof p->name);
         p->seen_len = 0;
         p->plays++;
+        for (size_t i = 0; !strstr(s->name, "-raw/") && i < p->n_beginning; i++)
+            take_step(p, &p->beginning[i]);
     }
-    if (s->direction == '>')
-        assert_true(line_send(p->line, s->bytes, s->len));
-    else if (s->direction == '<')
-        expect_exactly(p, s);
-    else if (s->direction == '~')
-        expect_among(p, s);
-    else if (!line_ends(p->line))
-        fail_msg("%s: the connection is not closed", s->name);
+    take_step(p, s);
+}
+
+/* Whether a step is of the wire under test: wire/... or wire-raw/...; unix has what sp has. */
+static bool is_spoken(const step *s, bool marks)
+{
+    size_t len = strcspn(s->name, "-/");
+
+    return (strncmp(s->name, here.wire->vectors, len) == 0 && here.wire->vectors[len] == '\0') ||
+           (marks && strncmp(s->name, "sp", len) == 0);
 }
 
 TEST(the_vectors_are_what_is_spoken)
@@ -106,11 +126,17 @@ TEST(the_vectors_are_what_is_spoken)
         skip(); /* libnng makes the bytes; each other wire has the same ones */
     file = fopen(VECTORS_PATH, "r");
     assert_non_null(file);
-    p = (play){.line = NULL};
-    size_t prefix = strlen(here.wire->vectors);
-    while (fgets(text, sizeof text, file))
-        if (read_step(text, &s) && strncmp(s.name, here.wire->vectors, prefix) == 0 && s.name[prefix] == '/')
-            take_step(&p, &s);
+    bool marks = strcmp(here.wire->vectors, "unix") == 0;
+    while (fgets(text, sizeof text, file)) {
+        if (!read_step(text, marks, &s) || !is_spoken(&s, marks))
+            continue;
+        if (strchr(s.name, '*')) {
+            assert_true(p.n_beginning < BEGINNING_MAX);
+            p.beginning[p.n_beginning++] = s;
+        } else {
+            play_step(&p, &s);
+        }
+    }
     fclose(file);
     line_close(p.line);
     print_message("    %zu vectors\n", p.plays);

@@ -274,6 +274,12 @@ def pages():
     expect("ids", sample(text, "lockstock_call_units_total", **ids), 3)
     expect("an answer without the store", sample(text, "lockstock_calls_without_store_total", **ids), 1)
     expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
+    with socket.socket(socket.AF_UNIX) as local:
+        local.connect(dir + "/http")
+        local.sendall(request("/healthz", verb="GET", fields={}))
+        local.recv(1)
+        text_now = call("/metrics", verb="GET", fields={})[2].decode()
+        expect("connections of a unix socket", sample(text_now, "lockstock_connections", wire="http+unix"), 1)
     expect("stages", sample(text, "lockstock_call_stage_seconds_count", stage="wait") >= 1, True)
     store = [sample(text, "lockstock_store_starts_total"), sample(text, "lockstock_store_disk_free_bytes") > 0,
              sample(text, "lockstock_store_memory_bytes", primary="0", kind="max")]
@@ -405,7 +411,7 @@ if sys.argv[2:] == ["idle"]:
     sys.exit()
 
 with tempfile.TemporaryDirectory() as dir:
-    server, port = start(dir + "/data", "--allow-origin", "https://shop.example")
+    server, port = start(dir + "/data", "--listen", f"http+unix://{dir}/http", "--allow-origin", "https://shop.example")
     try:
         for scene in (calls_in_json, calls_in_protobuf, errors, pages_of_a_site_that_is_named, connections, pages):
             scene()

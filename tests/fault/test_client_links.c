@@ -99,7 +99,7 @@ TEST(what_a_call_was_told_is_true)
 
 struct endless {
     pthread_t thread;
-    size_t number;
+    size_t number, ballast; /* ballast: bytes of each request */
     lks_channel *channel;
     atomic_bool *stop;
     lks_error error; /* of the first call that failed */
@@ -107,15 +107,34 @@ struct endless {
 
 static void *call_without_end(void *arg)
 {
+    static uint8_t ballast[BALLAST];
     struct endless *caller = arg;
 
     for (size_t i = 0; !atomic_load(caller->stop) && caller->error.code == LKS_OK; i++) {
         char id[32];
 
         snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
-        run_on(caller->channel, &server_write, id, NULL, NULL, &caller->error);
+        ping_request request = ping(id);
+        request.ballast = (ProtobufCBinaryData){.len = caller->ballast, .data = ballast};
+        lks_call_run(caller->channel, &server_write, &request.base, NULL, NULL, &caller->error);
     }
     return NULL;
+}
+
+static void start_endless(struct endless *caller, struct endless as)
+{
+    *caller = as;
+    assert_int_equal(pthread_create(&caller->thread, NULL, call_without_end, caller), 0);
+}
+
+/* Each call was OK, after tries without an answer: applied MAYBE. */
+static void end_endless(struct endless *callers, size_t n, atomic_bool *stop)
+{
+    atomic_store(stop, true);
+    for (size_t i = 0; i < n; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(callers[i].error.code, LKS_OK);
 }
 
 /* It dies with requests unread and replies on their way, as after kill -9. */
@@ -124,21 +143,15 @@ TEST(calls_outlive_a_server_that_dies_again_and_again)
     static struct endless callers[THREADS * 4];
     uint16_t port = server_port(server);
     atomic_bool stop = false;
-    for (size_t i = 0; i < THREADS * 4; i++) {
-        callers[i] = (struct endless){.number = i, .channel = channel, .stop = &stop};
-        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_without_end, &callers[i]), 0);
-    }
+    for (size_t i = 0; i < THREADS * 4; i++)
+        start_endless(&callers[i], (struct endless){.number = i, .channel = channel, .stop = &stop});
     for (int i = 0; i < DEATHS && server_await(server, CALLS_A_LIFE); i++) {
         server_stop(server);
         server = server_start(port);
         assert_non_null(server);
     }
     bool alive = server_await(server, CALLS_A_LIFE);
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < THREADS * 4; i++)
-        pthread_join(callers[i].thread, NULL);
-    for (size_t i = 0; i < THREADS * 4; i++)
-        assert_int_equal(callers[i].error.code, LKS_OK); /* after a try without an answer: applied MAYBE */
+    end_endless(callers, THREADS * 4, &stop);
     assert_true(alive);
 }
 
@@ -176,23 +189,6 @@ TEST(a_channel_may_be_closed_while_it_connects)
     }
 }
 
-static void *write_without_end(void *arg)
-{
-    static uint8_t ballast[BALLAST];
-    struct endless *caller = arg;
-
-    for (size_t i = 0; !atomic_load(caller->stop) && caller->error.code == LKS_OK; i++) {
-        char id[32];
-        ping_request request;
-
-        snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
-        request = ping(id);
-        request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
-        lks_call_run(caller->channel, &server_write, &request.base, NULL, NULL, &caller->error);
-    }
-    return NULL;
-}
-
 /* Where libnng hangs or leaks: each time all connections break in the middle of messages.
  * What a channel had open is closed at the latest with it. */
 /* promise C34: broken connections leave nothing behind; the reason for having none is reported; names are resolved */
@@ -209,21 +205,17 @@ TEST(connections_that_break_while_written_to_leave_nothing)
         skip();
     for (size_t i = 0; i < CHANNELS; i++)
         channels[i] = open_channel(server_url(server), (lks_channel_options){0});
-    for (size_t i = 0; i < WRITERS; i++) {
-        callers[i] = (struct endless){.number = i, .channel = channels[i % CHANNELS], .stop = &stop};
-        assert_int_equal(pthread_create(&callers[i].thread, NULL, write_without_end, &callers[i]), 0);
-    }
+    for (size_t i = 0; i < WRITERS; i++)
+        start_endless(
+            &callers[i],
+            (struct endless){.number = i, .ballast = BALLAST, .channel = channels[i % CHANNELS], .stop = &stop});
     bool alive = true;
     for (size_t i = 1; i <= rounds && alive; i++) {
         alive = server_await_accepted(server, CHANNELS * i + 1) && server_await(server, server_seen(server) + WRITERS);
         server_drop_connections(server);
     }
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < WRITERS; i++)
-        pthread_join(callers[i].thread, NULL);
+    end_endless(callers, WRITERS, &stop);
     assert_true(alive);
-    for (size_t i = 0; i < WRITERS; i++)
-        assert_int_equal(callers[i].error.code, LKS_OK); /* after a try without an answer: applied MAYBE */
     for (size_t i = 0; i < CHANNELS; i++)
         lks_channel_close(channels[i]);
     assert_true(server_settle(server));

@@ -65,20 +65,6 @@ static unsigned status_from(const char *origin)
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-/* promise WS1 */
-TEST(no_page_may_connect)
-{
-    static const char *const schemes[] = {"ws", "wss", "nng+ws"};
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        start(schemes[i], NULL);
-        assert_int_equal(status_of(BEGINNING REST), 101);
-        assert_int_equal(status_from("http://evil.example"), 403);
-        assert_int_equal(status_from("http://127.0.0.1"), 403);
-        assert_int_equal(status_from("null"), 403);
-        assert_int_equal(stop(NULL), 0);
-    }
-}
-
 /* promise WS1: a web page may not connect unless its origin is named: 403; two Origins are refused */
 TEST(a_page_that_is_named_may)
 {

@@ -1,48 +1,20 @@
 #include "fake_stream.h"
 
 #include "fuzz.h"
-#include "net/stream/handed_in.h"
 
 static const stream_protocol *protocol;
 static void *protocol_arg;
 
-lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
-                            const stream_protocol *spoken, void *arg, uint16_t *bound, lks_error *error)
+lks_code streams_listen(streams *all, const stream_address *at, const stream_protocol *spoken, void *arg,
+                        uint16_t *bound, lks_error *error)
 {
     (void)all;
-    (void)address;
-    (void)context;
+    (void)at;
     (void)error;
     protocol = spoken;
     protocol_arg = arg;
     *bound = 1;
     return LKS_OK;
-}
-
-lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *spoken, void *arg, lks_error *error)
-{
-    uint16_t bound;
-
-    return streams_listen_tcp(all, path, NULL, spoken, arg, &bound, error);
-}
-
-lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *spoken, void *arg,
-                           uint16_t *bound, lks_error *error)
-{
-    (void)fd;
-    return streams_listen_tcp(all, "", context, spoken, arg, bound, error);
-}
-
-bool handed_in_is_unix(int fd)
-{
-    (void)fd;
-    return false;
-}
-
-bool handed_in_is_exposed(int fd)
-{
-    (void)fd;
-    return true;
 }
 
 bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len))
@@ -67,6 +39,18 @@ void fake_stream_bytes(stream *s, const uint8_t *data, size_t len)
     if (!s->closing && len > 0)
         protocol->bytes(s->connection, data, len);
     take_kept(s);
+}
+
+void fake_stream_pieces(stream *s, const uint8_t *data, size_t len, size_t piece)
+{
+    fuzz_input in = {data, len};
+
+    while (in.len > 0) {
+        size_t n;
+        uint8_t *copy = fuzz_bytes(&in, piece, &n);
+        fake_stream_bytes(s, copy, n);
+        free(copy);
+    }
 }
 
 void fake_stream_turn(stream *s)

@@ -19,6 +19,9 @@ bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len)
 /* Bytes come, unless it is closing. */
 void fake_stream_bytes(stream *s, const uint8_t *data, size_t len);
 
+/* The same piece by piece, each in memory of exactly its size. */
+void fake_stream_pieces(stream *s, const uint8_t *data, size_t len, size_t piece);
+
 /* The turn of the loop ends. */
 void fake_stream_turn(stream *s);
 

@@ -208,17 +208,9 @@ static void gather(const uint8_t *data, size_t len)
     here.gathered_len += len;
 }
 
-/* Each piece in memory of exactly its size. */
 static void feed_gathered(size_t piece)
 {
-    for (size_t at = 0, n; at < here.gathered_len; at += n) {
-        n = here.gathered_len - at < piece ? here.gathered_len - at : piece;
-        uint8_t *copy = malloc(n);
-        fuzz_expect(copy);
-        memcpy(copy, here.gathered + at, n);
-        fake_stream_bytes(&here.stream, copy, n);
-        free(copy);
-    }
+    fake_stream_pieces(&here.stream, here.gathered, here.gathered_len, piece);
     here.gathered_len = 0;
 }
 
@@ -339,7 +331,7 @@ static void take_output(unsigned argument)
 
     fake_stream_take(&here.stream);
     if (argument & 64)
-        fake_caller_queues(c->caller, !fake_sink.queues(c->caller));
+        fake_caller_queues(c->peer.caller, !fake_sink.queues(c->peer.caller));
     if (argument & 128) {
         here.now_ns += (uint64_t)(argument & 63) * 1000000000;
         grpc_server_tick(here.server);
@@ -394,19 +386,8 @@ static void step(fuzz_input *in)
 static size_t begin(unsigned flags)
 {
     static const grpc_streaming_method methods[] = {
-        {.path = "/f.S/Echo",
-         .open = on_open,
-         .message = on_message,
-         .half_closed = on_half_closed,
-         .closed = on_closed,
-         .arg = &here},
-        {.path = "/f.S/Judged",
-         .effect = LKS_RPC_EFFECT_READ,
-         .open = on_open,
-         .message = on_message,
-         .half_closed = on_half_closed,
-         .closed = on_closed,
-         .arg = &here},
+        {"/f.S/Echo", 0, on_open, on_message, on_half_closed, on_closed, &here},
+        {"/f.S/Judged", LKS_RPC_EFFECT_READ, on_open, on_message, on_half_closed, on_closed, &here},
     };
     static const uint32_t limits[] = {1, 4, 100, 200};
     uint16_t bound;
@@ -429,7 +410,7 @@ static size_t begin(unsigned flags)
                                          .methods = methods,
                                          .n_methods = sizeof methods / sizeof *methods};
     fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
-    fuzz_expect(grpc_server_listen(here.server, "", NULL, &bound, &error) == LKS_OK);
+    fuzz_expect(grpc_server_listen(here.server, &(stream_address){.text = ""}, &bound, &error) == LKS_OK);
     fake_callers_reset(NULL);
     h2_output_begin();
     fuzz_expect(fake_stream_open(&here.stream, h2_output_bytes));

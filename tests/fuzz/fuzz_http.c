@@ -198,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         (http_site){.sink = &here.sink, .message_bytes_max = 2048, .origins = origins, .n_origins = flags >> 2 & 1};
     const http_server_options options = {.site = &here.site};
     fuzz_expect(http_server_new(&options, &server, &error) == LKS_OK);
-    fuzz_expect(http_server_listen(server, flags & 2 ? "127.0.0.1:1" : "192.0.2.1:1", NULL, &port, &error) == LKS_OK);
+    fuzz_expect(http_server_listen(server, &(stream_address){.is_local = flags & 2}, &port, &error) == LKS_OK);
     bool is_http2 = in.len > 0 && memmem(in.data, in.len, "PRI * HTTP/2.0", 14) == in.data;
     for (int i = 0; i < 2 && !is_http2; i++) {
         fake_callers_reset(NULL);

@@ -21,6 +21,7 @@ typedef struct run {
     size_t at; /* where the next message begins in the stream */
     size_t n_taken;
     uint8_t enough;
+    bool has_enough; /* until the next sp_read */
 } run;
 
 /* Of all bytes of a message. */
@@ -67,7 +68,7 @@ static bool take(void *arg, sp_message *message)
     long long len = whole_message(r, r->at, &ids_len);
     uint8_t header[SP_HEADER_BYTES_MAX];
 
-    fuzz_expect(len > 0);
+    fuzz_expect(len > 0 && !r->has_enough);
     size_t prefix = (size_t)len - message->len;
     fuzz_expect(prefix == (r->mapping == SP_OVER_UNIX ? 9U : 8U));
     fuzz_expect(message->ids_len == ids_len && message->len >= ids_len);
@@ -78,7 +79,8 @@ static bool take(void *arg, sp_message *message)
     fuzz_expect(memcmp(header, r->stream + r->at, prefix + ids_len) == 0);
     r->at += (size_t)len;
     free(message);
-    return !(r->enough >> (r->n_taken++ % 8) & 1);
+    r->has_enough = r->enough >> (r->n_taken++ % 8) & 1;
+    return !r->has_enough;
 }
 
 static void check_memory(const sp_reader *r, const run *made, size_t fed)
@@ -104,6 +106,7 @@ static bool feed(run *r, const uint8_t *sizes, size_t n_sizes)
         uint8_t *piece = fuzz_bytes(&left, size > 0 ? size : 256, &n);
         for (size_t done = 0; done < n && verdict == SP_FINE; done += taken) {
             size_t before = r->n_taken;
+            r->has_enough = false;
             verdict = sp_read(&reader, piece + done, n - done, &taken, take, r);
             fuzz_expect(verdict == SP_FINE || verdict == SP_BROKEN);
             fuzz_expect(taken <= n - done);

@@ -152,18 +152,6 @@ static void on_output(const uint8_t *data, size_t len)
 
 /* ---- what comes --------------------------------------------------------------------------- */
 
-static void feed(const uint8_t *data, size_t len, size_t piece)
-{
-    for (size_t done = 0; done < len; done += piece) {
-        size_t n = len - done < piece ? len - done : piece;
-        uint8_t *copy = malloc(n);
-        fuzz_expect(copy);
-        memcpy(copy, data + done, n);
-        fake_stream_bytes(&here.stream, copy, n);
-        free(copy);
-    }
-}
-
 /* Several requests at once: argument: 3 waits, is no frame or is echoed; 28 hops; 224 how many more. */
 static void send_requests(unsigned argument, unsigned piece)
 {
@@ -188,7 +176,7 @@ static void send_requests(unsigned argument, unsigned piece)
         len += 8;
         here.n_sent++;
     }
-    feed(bytes, len, piece > 0 ? piece : len);
+    fake_stream_pieces(&here.stream, bytes, len, piece > 0 ? piece : len);
 }
 
 static void step(fuzz_input *in)
@@ -203,7 +191,7 @@ static void step(fuzz_input *in)
     case 1:
         if (here.any) {
             uint8_t *data = fuzz_bytes(in, argument, &n);
-            feed(data, n, n > 0 ? n : 1);
+            fake_stream_bytes(&here.stream, data, n);
             free(data);
         }
         break;
@@ -255,12 +243,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const sp_server_options options = {.sink = &fake_sink, .message_bytes_max = FRAME_MAX};
     fake_callers_reset(on_lost);
     fuzz_expect(sp_server_new(&options, &here.server, &error) == LKS_OK);
-    if (here.is_unix)
-        fuzz_expect(sp_server_listen_unix(here.server, "", &error) == LKS_OK);
-    else
-        fuzz_expect(sp_server_listen_tcp(here.server, "", NULL, &bound, &error) == LKS_OK);
+    fuzz_expect(sp_server_listen(here.server, &(stream_address){.is_unix = here.is_unix}, &bound, &error) == LKS_OK);
     fuzz_expect(fake_stream_open(&here.stream, on_output));
-    feed((const uint8_t *)"\0SP\0\0\x30\0\0", SP_HANDSHAKE_BYTES, flags >> 4 ? flags >> 4 : SP_HANDSHAKE_BYTES);
+    fake_stream_pieces(&here.stream, (const uint8_t *)"\0SP\0\0\x30\0\0", SP_HANDSHAKE_BYTES,
+                       flags >> 4 ? flags >> 4 : SP_HANDSHAKE_BYTES);
     fuzz_expect(here.stream.ready);
     while (in.len > 0 && !here.stream.closing)
         step(&in);

@@ -32,10 +32,7 @@ struct h2_peer {
     h2_answer answers[H2_PEER_CALLS_MAX];
     body bodies[H2_PEER_CALLS_MAX];
     size_t n;
-    int32_t last[H2_PEER_GOAWAYS_MAX];
-    uint32_t error[H2_PEER_GOAWAYS_MAX];
-    size_t n_goaways;
-    char farewell[64];
+    h2_goaways goaways;
 };
 
 static h2_answer *answer_of(const h2_peer *p, int32_t id)
@@ -62,12 +59,13 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 {
     h2_peer *p = user;
     h2_answer *a = answer_of(p, frame->hd.stream_id);
+    h2_goaways *g = &p->goaways;
     (void)session;
 
-    if (frame->hd.type == NGHTTP2_GOAWAY && p->n_goaways < H2_PEER_GOAWAYS_MAX) {
-        p->last[p->n_goaways] = frame->goaway.last_stream_id;
-        p->error[p->n_goaways++] = frame->goaway.error_code;
-        snprintf(p->farewell, sizeof p->farewell, "%.*s", (int)frame->goaway.opaque_data_len,
+    if (frame->hd.type == NGHTTP2_GOAWAY && g->n < H2_PEER_GOAWAYS_MAX) {
+        g->last[g->n] = frame->goaway.last_stream_id;
+        g->error[g->n++] = frame->goaway.error_code;
+        snprintf(g->text, sizeof g->text, "%.*s", (int)frame->goaway.opaque_data_len,
                  (const char *)frame->goaway.opaque_data);
     }
     if (frame->hd.type == NGHTTP2_HEADERS && a)
@@ -309,16 +307,9 @@ const char *h2_peer_header(const h2_peer *p, size_t call, const char *name)
     return value;
 }
 
-const char *h2_peer_farewell(const h2_peer *p)
+const h2_goaways *h2_peer_goaways(const h2_peer *p)
 {
-    return p->farewell;
-}
-
-size_t h2_peer_goaways(const h2_peer *p, int32_t last[H2_PEER_GOAWAYS_MAX], uint32_t error[H2_PEER_GOAWAYS_MAX])
-{
-    memcpy(last, p->last, sizeof p->last);
-    memcpy(error, p->error, sizeof p->error);
-    return p->n_goaways;
+    return &p->goaways;
 }
 
 bool h2_peer_raw(h2_peer *p, const void *data, size_t len)

@@ -51,11 +51,15 @@ const h2_answer *h2_peer_answer(const h2_peer *p, size_t call);
 /* The value of a header or trailer; "" when there is none; valid until the next use. */
 const char *h2_peer_header(const h2_peer *p, size_t call, const char *name);
 
-/* last_stream_id and error of the GOAWAYs that came. */
-size_t h2_peer_goaways(const h2_peer *p, int32_t last[H2_PEER_GOAWAYS_MAX], uint32_t error[H2_PEER_GOAWAYS_MAX]);
+/* The GOAWAYs that came. */
+typedef struct h2_goaways {
+    size_t n;
+    int32_t last[H2_PEER_GOAWAYS_MAX]; /* last_stream_id */
+    uint32_t error[H2_PEER_GOAWAYS_MAX];
+    char text[64]; /* of the last one */
+} h2_goaways;
 
-/* The text of the last one. */
-const char *h2_peer_farewell(const h2_peer *p);
+const h2_goaways *h2_peer_goaways(const h2_peer *p);
 
 /* Bytes as they are, past the session. False: the connection takes no more. */
 bool h2_peer_raw(h2_peer *p, const void *data, size_t len);

@@ -64,7 +64,7 @@ static bool receive_all(int fd, void *data, size_t len)
     return true;
 }
 
-bool sp_peer_shake(int fd)
+static bool shake(int fd)
 {
     static const uint8_t req[HEADER] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
     static const uint8_t rep[HEADER] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
@@ -77,7 +77,7 @@ int sp_peer_open(unsigned short port)
 {
     int fd = sp_peer_connect(port, 0);
 
-    if (fd >= 0 && !sp_peer_shake(fd)) {
+    if (fd >= 0 && !shake(fd)) {
         close(fd);
         fd = -1;
     }
@@ -102,24 +102,6 @@ uint8_t *sp_peer_message(uint32_t id, const void *body, size_t body_len, size_t 
         memcpy(message + HEADER + ID, body, body_len);
     *len = HEADER + ID + body_len;
     return message;
-}
-
-uint8_t *sp_peer_frame(const char *method, const void *payload, size_t payload_len, uint32_t timeout_ms, size_t *len)
-{
-    Lockstock__Rpc__V1__Call call = LOCKSTOCK__RPC__V1__CALL__INIT, *calls[] = {&call};
-    Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
-
-    call.method = (char *)(uintptr_t)method;
-    call.payload = (ProtobufCBinaryData){.len = payload_len, .data = (uint8_t *)(uintptr_t)payload};
-    call.timeout_ms = timeout_ms;
-    frame.n_calls = 1;
-    frame.calls = calls;
-    *len = lockstock__rpc__v1__frame__get_packed_size(&frame);
-    uint8_t *bytes = malloc(*len);
-    if (!bytes)
-        abort();
-    lockstock__rpc__v1__frame__pack(&frame, bytes);
-    return bytes;
 }
 
 uint8_t *sp_peer_receive(int fd, uint32_t *id, size_t *len)
@@ -153,32 +135,4 @@ bool sp_peer_closed(int fd)
     ssize_t n = recv(fd, &byte, 1, 0);
 
     return n == 0 || (n < 0 && errno == ECONNRESET); /* reset: it closed with bytes unread */
-}
-
-Lockstock__Rpc__V1__Reply *sp_peer_ask(int fd, const void *frame, size_t frame_len)
-{
-    static uint32_t next_id = 1;
-    Lockstock__Rpc__V1__Reply *reply = NULL;
-    uint32_t id = next_id++, got_id = 0;
-    size_t len = 0;
-    uint8_t *message = sp_peer_message(id, frame, frame_len, &len);
-
-    if (sp_peer_send(fd, message, len)) {
-        uint8_t *body = sp_peer_receive(fd, &got_id, &len);
-        if (body && got_id == (id | 0x80000000U))
-            reply = lockstock__rpc__v1__reply__unpack(NULL, len, body);
-        free(body);
-    }
-    free(message);
-    return reply;
-}
-
-Lockstock__Rpc__V1__Reply *sp_peer_call(int fd, const char *method, const void *payload, size_t payload_len)
-{
-    size_t len = 0;
-    uint8_t *frame = sp_peer_frame(method, payload, payload_len, 10000, &len);
-    Lockstock__Rpc__V1__Reply *reply = sp_peer_ask(fd, frame, len);
-
-    free(frame);
-    return reply;
 }

@@ -221,7 +221,8 @@ void start_with(const streams_options *given, size_t answer_len)
                                         .methods = streaming,
                                         .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
-    assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
+    assert_int_equal(grpc_server_listen(here.server, &(stream_address){.text = "127.0.0.1:0"}, &here.port, &error),
+                     LKS_OK);
 }
 
 h2_peer *open_peer(uint32_t window)
@@ -302,13 +303,11 @@ void expect_refused(size_t call, const char *status, const char *message)
 
 void expect_ended(uint32_t error)
 {
-    int32_t last[H2_PEER_GOAWAYS_MAX];
-    uint32_t errors[H2_PEER_GOAWAYS_MAX];
+    const h2_goaways *came = h2_peer_goaways(here.peers[0]);
 
     run_until(is_over);
-    size_t n = h2_peer_goaways(here.peers[0], last, errors);
-    if (n > 0)
-        assert_int_equal(errors[n - 1], error);
+    if (came->n > 0)
+        assert_int_equal(came->error[came->n - 1], error);
 }
 
 bool has_some(void)
@@ -316,7 +315,7 @@ bool has_some(void)
     return h2_peer_answer(here.peers[0], 0)->len >= here.wanted;
 }
 
-bool has_messages(void)
+static bool has_messages(void)
 {
     return here.n_messages >= here.wanted;
 }
@@ -386,4 +385,16 @@ frames_seen read_frames(int fd)
         at += 9 + ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]);
     }
     return seen;
+}
+
+void expect_calmed(int fd)
+{
+    frames_seen seen = read_frames(fd);
+
+    assert_int_equal(seen.n_goaways, 1);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(seen.over);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
 }

@@ -94,7 +94,6 @@ void expect_refused(size_t call, const char *status, const char *message);
 /* The connection ended; what arrived of its GOAWAYs said why. */
 void expect_ended(uint32_t error);
 bool has_some(void);
-bool has_messages(void);
 void run_until_messages(size_t n);
 /* A client of the test's own, which heeds nothing: its socket, with the greeting over. */
 int open_raw(void);
@@ -102,6 +101,8 @@ int open_raw(void);
 size_t put_raw_call(uint8_t *out, size_t n);
 /* What comes within some turns of the loop. */
 frames_seen read_frames(int fd);
+/* It is told ENHANCE_YOUR_CALM and closed; ends the test's server. */
+void expect_calmed(int fd);
 void pass_ms(uint64_t ms);
 
 #endif

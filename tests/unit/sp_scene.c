@@ -39,12 +39,6 @@ void end_one(size_t i, const void *text, size_t len)
     forget(i);
 }
 
-void end_as_no_frame(size_t i)
-{
-    here.taken[i].port->close_peer(here.taken[i].message);
-    forget(i);
-}
-
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns)
 {
@@ -155,9 +149,19 @@ void start(const streams_options *given)
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     const sp_server_options server = {.streams = here.streams, .sink = &fake_sink, .message_bytes_max = BIG};
     assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
-    assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
-    assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", "/x", NULL, &here.web_port, &error),
-                     LKS_OK);
+    const stream_address any = {.text = "127.0.0.1:0"};
+    assert_int_equal(sp_server_listen(here.server, &any, &here.port, &error), LKS_OK);
+    assert_int_equal(sp_server_listen_websocket(here.server, &any, "/x", &here.web_port, &error), LKS_OK);
+}
+
+lks_code listen_unix(const char *path)
+{
+    uint16_t none = 1;
+    lks_error error;
+
+    lks_code code = sp_server_listen(here.server, &(stream_address){.text = path, .is_unix = true}, &none, &error);
+    assert_true(code != LKS_OK || none == 0);
+    return code;
 }
 
 static void on_closed(void *arg)

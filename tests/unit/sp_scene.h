@@ -41,9 +41,6 @@ extern const uint8_t handshake[8];
 /* Answers the i-th message that was taken. */
 void end_one(size_t i, const void *text, size_t len);
 
-/* Or says that it was no frame. */
-void end_as_no_frame(size_t i);
-
 /* Runs the loop until it is so; fails when it takes too long. */
 void run_until(bool (*condition)(void));
 
@@ -62,6 +59,9 @@ void run_until_lost(size_t n);
 
 /* A server on here.port and, over WebSocket, on here.web_port; NULL: with room for 100. */
 void start(const streams_options *given);
+
+/* The server listens there too. */
+lks_code listen_unix(const char *path);
 
 /* Answers what is under way and expects that nothing is held. */
 void stop(void);

@@ -4,7 +4,6 @@
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 
-#include "base/clock.h"
 #include "method.pb-c.h"
 #include "test.h"
 
@@ -79,21 +78,6 @@ TEST(a_request_is_scanned_before_it_is_unpacked)
     assert_string_equal(((order *)request)->id, "");
 }
 
-TEST(a_response_travels_as_payload)
-{
-    wire_result result;
-    order *response = (order *)lks_rpc_response_new(&write_method, arena);
-    assert_ptr_equal(response->base.descriptor, write_method.response);
-    response->id = "abc";
-    lks_rpc_result_ok(&write_method, &response->base, arena, &result);
-    assert_int_equal(result.code, LKS_OK);
-    assert_int_equal(result.payload.len, 5);
-    assert_memory_equal(result.payload.data,
-                        "\x0a\x03"
-                        "abc",
-                        5);
-}
-
 TEST(a_failure_keeps_its_text)
 {
     wire_result result;
@@ -115,16 +99,6 @@ static wire_reply *reply_of(size_t n, size_t bytes)
     for (size_t i = 0; i < n; i++)
         reply->results[i]->payload = (ProtobufCBinaryData){.len = bytes, .data = payload};
     return reply;
-}
-
-TEST(a_reply_that_fits_is_left_alone)
-{
-    const lks_rpc_method *methods[] = {&write_method, &read_method};
-    wire_reply *reply = reply_of(2, 100);
-    size_t len = lks_rpc_reply_fit(reply, methods, 1000);
-    assert_int_equal(len, lockstock__rpc__v1__reply__get_packed_size(reply));
-    assert_int_equal(reply->results[0]->code, LKS_OK);
-    assert_int_equal(reply->results[1]->code, LKS_OK);
 }
 
 /* What is too long is refused alone, and says truly whether it took effect. */
@@ -167,13 +141,6 @@ TEST(a_reply_of_many_stays_within_its_limit)
     assert_true(lks_rpc_reply_fit(reply, methods, MAX) <= MAX);
     assert_int_equal(reply->results[N - 1]->code, LKS_UNIMPLEMENTED);
     assert_int_equal(reply->results[N - 1]->applied, LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO);
-}
-
-TEST_WITH(the_clock_goes_forward, NULL, NULL)
-{
-    uint64_t before = clock_now_ns();
-    assert_true(before > 0);
-    assert_true(clock_now_ns() >= before);
 }
 
 TEST_MAIN(.setup = make, .teardown = drop)

@@ -1,4 +1,4 @@
-/* Frames and replies, there and back, and whole ones that are refused. */
+/* Frames and replies: those that are refused as a whole, and what a result says. */
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
@@ -7,7 +7,6 @@
 
 typedef Lockstock__Rpc__V1__Call wire_call;
 typedef Lockstock__Rpc__V1__Frame wire_frame;
-typedef Lockstock__Rpc__V1__Metadata wire_metadata;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
 typedef Lockstock__Rpc__V1__Result wire_result;
 
@@ -42,7 +41,7 @@ static uint8_t *pack(const ProtobufCMessage *message, size_t *len)
 }
 
 /* A packed frame of n calls without content. */
-static uint8_t *frame_of(size_t n, uint32_t version, size_t *len)
+static uint8_t *frame_of(size_t n, size_t *len)
 {
     wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
     wire_call call = LOCKSTOCK__RPC__V1__CALL__INIT;
@@ -50,42 +49,9 @@ static uint8_t *frame_of(size_t n, uint32_t version, size_t *len)
     call.method = "/a.B/C";
     for (size_t i = 0; i < n; i++)
         calls[i] = &call;
-    frame.version = version;
     frame.n_calls = n;
     frame.calls = calls;
     return pack(&frame.base, len);
-}
-
-TEST(a_frame_comes_back_as_it_went)
-{
-    wire_metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT;
-    wire_metadata *items[] = {&item};
-    wire_call one = LOCKSTOCK__RPC__V1__CALL__INIT, two = LOCKSTOCK__RPC__V1__CALL__INIT;
-    wire_call *calls[] = {&one, &two};
-    wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT, *back;
-    lks_error error;
-    size_t len;
-    item.key = "traceparent";
-    item.value = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"\xff\0x"};
-    one.method = "/a.B/C";
-    one.payload = (ProtobufCBinaryData){.len = 2, .data = (uint8_t *)"\0\xff"};
-    one.timeout_ms = 1234;
-    one.n_metadata = 1;
-    one.metadata = items;
-    two.method = "/a.B/D";
-    frame.n_calls = 2;
-    frame.calls = calls;
-    uint8_t *bytes = pack(&frame.base, &len);
-    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_OK);
-    assert_int_equal(back->n_calls, 2);
-    assert_string_equal(back->calls[0]->method, "/a.B/C");
-    assert_int_equal(back->calls[0]->timeout_ms, 1234);
-    assert_int_equal(back->calls[0]->payload.len, 2);
-    assert_memory_equal(back->calls[0]->payload.data, "\0\xff", 2);
-    assert_string_equal(back->calls[0]->metadata[0]->key, "traceparent");
-    assert_memory_equal(back->calls[0]->metadata[0]->value.data, "\xff\0x", 3);
-    assert_string_equal(back->calls[1]->method, "/a.B/D");
-    assert_int_equal(back->calls[1]->payload.len, 0);
 }
 
 /* promise W10 */
@@ -97,15 +63,15 @@ TEST(a_frame_has_1_to_256_calls)
     assert_int_equal(decode("", 0, 0, &back, &error), LKS_INVALID_ARGUMENT);
     assert_string_equal(error.message, "calls: none");
     assert_null(back);
-    uint8_t *bytes = frame_of(256, 0, &len);
+    uint8_t *bytes = frame_of(256, &len);
     assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_OK);
     assert_int_equal(back->n_calls, 256);
-    bytes = frame_of(257, 0, &len);
+    bytes = frame_of(257, &len);
     assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_INVALID_ARGUMENT);
     assert_string_equal(error.message, "calls: more than 256");
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_null(back);
-    bytes = frame_of(3, 0, &len);
+    bytes = frame_of(3, &len);
     assert_int_equal(decode(bytes, len, 2, &back, &error), LKS_INVALID_ARGUMENT);
     assert_string_equal(error.message, "calls: more than 2");
 }
@@ -123,17 +89,6 @@ TEST(a_flood_of_calls_is_not_unpacked)
     assert_int_equal(decode(bytes, 2 * N, 0, &back, &error), LKS_DATA_LOSS);
     assert_string_equal(error.message, "not a frame: calls[8448]: too many elements in the whole message");
     free(bytes);
-}
-
-TEST(an_unknown_version_is_unimplemented)
-{
-    wire_frame *back;
-    lks_error error;
-    size_t len;
-    uint8_t *bytes = frame_of(1, 1, &len);
-    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_UNIMPLEMENTED);
-    assert_int_equal(error.applied, LKS_APPLIED_NO);
-    assert_null(back);
 }
 
 TEST(what_is_no_frame_is_refused)

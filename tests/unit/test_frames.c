@@ -252,52 +252,21 @@ TEST(calls_answered_at_once_make_one_reply)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-/* promise W12 */
-TEST(a_response_that_does_not_fit_spoils_no_other)
-{
-    fixture *f = *state;
-    static char sku[REPLY_BYTES_MAX + 1];
-    lks_item item = LKS_ITEM_INIT;
-    lks_put_item_response response = LKS_PUT_ITEM_RESPONSE_INIT;
-    lks_error ok = {0};
-
-    memset(sku, 's', REPLY_BYTES_MAX);
-    item.sku = sku;
-    response.item = &item;
-    send_frame(f, 0, 2);
-    f->keeper.started[0].done(f->keeper.started[0].arg, &lks_stock_put_item_method, &response.base, &ok, NULL);
-    item.sku = (char *)"tea";
-    f->keeper.started[1].done(f->keeper.started[1].arg, &lks_stock_put_item_method, &response.base, &ok, NULL);
-    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
-    assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
-    assert_string_equal(reply->results[0]->reason, "too_large");
-    assert_int_equal(reply->results[0]->applied, LKS_APPLIED_YES);
-    assert_int_equal(reply->results[1]->code, LKS_OK);
-    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
-}
-
 /* promise W10: input that is no frame closes the connection; a frame that cannot be served is refused as a whole */
-TEST(an_unknown_version_is_unimplemented)
+TEST(a_frame_that_cannot_be_served_is_refused_as_a_whole)
 {
+    static const struct {
+        uint32_t version;
+        size_t n;
+        lks_code code;
+    } rows[] = {{1, 1, LKS_UNIMPLEMENTED}, {0, 0, LKS_INVALID_ARGUMENT}, {0, CALLS_MAX, LKS_INVALID_ARGUMENT}};
     fixture *f = *state;
-    send_frame(f, 1, 1);
-    expect_refused_whole(f, LKS_UNIMPLEMENTED);
-}
 
-/* promise W10 */
-TEST(a_frame_without_a_call_is_invalid)
-{
-    fixture *f = *state;
-    send_frame(f, 0, 0);
-    expect_refused_whole(f, LKS_INVALID_ARGUMENT);
-}
-
-/* promise W10 */
-TEST(a_frame_of_too_many_calls_is_invalid)
-{
-    fixture *f = *state;
-    send_frame(f, 0, LKS_RPC_FRAME_CALLS_MAX + 1);
-    expect_refused_whole(f, LKS_INVALID_ARGUMENT);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        f->replies = 0;
+        send_frame(f, rows[i].version, rows[i].n);
+        expect_refused_whole(f, rows[i].code);
+    }
 }
 
 /* promise W10 */

@@ -8,16 +8,6 @@ static void tick_after(uint64_t ms)
     turns(20);
 }
 
-static size_t goaways(uint32_t *last_error)
-{
-    int32_t last[H2_PEER_GOAWAYS_MAX];
-    uint32_t errors[H2_PEER_GOAWAYS_MAX];
-    size_t n = h2_peer_goaways(here.peers[0], last, errors);
-
-    *last_error = n > 0 ? errors[n - 1] : UINT32_MAX;
-    return n;
-}
-
 static h2_peer *start_living(grpc_life_options life)
 {
     scene_life = life;
@@ -76,17 +66,16 @@ TEST(who_is_not_read_is_not_given_up)
 TEST(who_pings_too_often_is_calmed)
 {
     h2_peer *p = start_living((grpc_life_options){.ping_min_ms = 5000});
-    uint32_t error;
 
     for (int i = 0; i < 3; i++) { /* the first one, and two that come too soon */
         h2_peer_ping(p);
         turns(20);
     }
-    assert_int_equal(goaways(&error), 0);
+    assert_int_equal(h2_peer_goaways(p)->n, 0);
     h2_peer_ping(p);
     expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
-    assert_int_equal(goaways(&error), 1);
-    assert_string_equal(h2_peer_farewell(p), "too_many_pings");
+    assert_int_equal(h2_peer_goaways(p)->n, 1);
+    assert_string_equal(h2_peer_goaways(p)->text, "too_many_pings");
     stop();
 }
 
@@ -113,14 +102,14 @@ TEST(pings_in_time_or_with_answers_are_fine)
 /* promise CN14: an old gRPC connection takes no new calls, and ends after its calls or its grace */
 TEST(an_old_connection_ends_after_its_calls)
 {
-    start_living((grpc_life_options){.connection_age_ms = 10000, .connection_age_grace_ms = 5000});
-    uint32_t error;
+    const h2_goaways *came =
+        h2_peer_goaways(start_living((grpc_life_options){.connection_age_ms = 10000, .connection_age_grace_ms = 5000}));
 
     tick_after(8999);
-    assert_int_equal(goaways(&error), 0);
+    assert_int_equal(came->n, 0);
     tick_after(2002);
-    assert_int_equal(goaways(&error), 2); /* the last one, which names the last call, after the ping came back */
-    assert_int_equal(error, NGHTTP2_NO_ERROR);
+    assert_int_equal(came->n, 2); /* the last one, which names the last call, after the ping came back */
+    assert_int_equal(came->error[1], NGHTTP2_NO_ERROR);
     assert_int_equal(here.lost, 0);
     succeed(0, 1);
     run_until_answered(0);

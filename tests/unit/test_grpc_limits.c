@@ -3,25 +3,6 @@
 
 /* ---- flow control, and peers that do not read --------------------------------------------- */
 
-TEST(answers_wait_for_the_window)
-{
-    start_with(NULL, 0);
-    h2_peer *p = open_peer(3);
-    call_text(p, 'a');
-    run_until_taken(1);
-    succeed(0, 20);
-    for (size_t len = 3; len < 5 + 22; len += 3) {
-        here.wanted = len;
-        run_until(has_some);
-        assert_int_equal(h2_peer_answer(p, 0)->len, len);
-        assert_false(h2_peer_answer(p, 0)->closed);
-        h2_peer_allow(p, 0, 3);
-    }
-    assert_int_equal(run_until_answered(0)->len, 5 + 22);
-    expect_header(0, "grpc-status", "0");
-    stop();
-}
-
 static bool is_held(void)
 {
     return fake_callers.n_held > 0;
@@ -74,27 +55,6 @@ TEST(who_queues_is_read_when_it_is_held)
     h2_peer_reset(p, 1, NGHTTP2_CANCEL);
     run_until(is_free);
     fake_caller_queues(here.taken[0].call.caller, false);
-    stop();
-}
-
-TEST(who_reads_nothing_is_closed)
-{
-    const streams_options soon = {.connections_max = 100, .stall_ms = 50};
-    start_with(&soon, MESSAGE_MAX - 10);
-    h2_peer *p = open_peer(1U << 30);
-    static const uint8_t window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0};
-    turn();
-    h2_peer_raw(p, window, sizeof window);
-    turn();
-    h2_peer_deafen(p, true);
-    for (size_t i = 0; i < 1000; i++)
-        call_text(p, 'a');
-    while (grpc_server_in_flight(here.server) == 0)
-        turn();
-    run_until(nothing_lives);
-    assert_in_range(here.n, 1, 200); /* what the kernel holds, a mebibyte, and those under way */
-    h2_peer_deafen(p, false);
-    run_until(is_over);
     stop();
 }
 
@@ -199,13 +159,7 @@ TEST(headers_must_come_in_time)
     frames_seen seen = read_frames(fd);
     assert_false(seen.over || seen.n_goaways > 0);
     pass_ms(200);
-    seen = read_frames(fd);
-    assert_int_equal(seen.n_goaways, 1);
-    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
-    assert_true(seen.over);
-    close(fd);
-    run_until(nothing_lives);
-    stop();
+    expect_calmed(fd);
 }
 
 /* promise G9 */

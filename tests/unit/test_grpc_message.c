@@ -1,4 +1,4 @@
-/* gRPC's messages in any pieces, compressed or not, and what is too long. */
+/* gRPC's messages, compressed or not, and what is too long; that any pieces do: tests/fuzz/fuzz_grpc_message.c. */
 /* promise G11 */
 
 #include <zlib.h>
@@ -7,64 +7,6 @@
 #include "test.h"
 
 enum { MAX = 100000 };
-
-/* Feeds bytes in pieces of a size; the messages, one after the other, must be `texts`. */
-static void expect_messages(const uint8_t *data, size_t len, size_t piece, const char *const *texts, size_t n)
-{
-    grpc_reader r = {.bytes_max = MAX, .gzip = true};
-    size_t got = 0;
-    lks_error error;
-
-    for (size_t at = 0; at < len;) {
-        uint8_t *message;
-        size_t used, message_len, give = len - at < piece ? len - at : piece;
-        assert_int_equal(grpc_read(&r, data + at, give, &used, &message, &message_len, &error), LKS_OK);
-        assert_true(used > 0 && used <= give);
-        at += used;
-        if (message) {
-            assert_true(got < n);
-            assert_int_equal(message_len, strlen(texts[got]));
-            assert_memory_equal(message, texts[got], message_len);
-            got++;
-            free(message);
-        }
-    }
-    assert_int_equal(got, n);
-    assert_true(grpc_reader_idle(&r));
-    grpc_reader_end(&r);
-}
-
-TEST(messages_in_any_pieces)
-{
-    static const char *const texts[] = {"hello", "", "a longer one that is told apart", "x"};
-    uint8_t data[1024];
-    size_t len = 0;
-    for (size_t i = 0; i < 4; i++) {
-        size_t n;
-        uint8_t *written = grpc_write(texts[i], strlen(texts[i]), false, &n);
-        assert_non_null(written);
-        memcpy(data + len, written, n);
-        len += n;
-        free(written);
-    }
-    for (size_t piece = 1; piece <= len; piece++)
-        expect_messages(data, len, piece, texts, 4);
-}
-
-TEST(gzip_both_ways)
-{
-    static char text[5000];
-    const char *const texts[] = {text};
-    size_t n;
-    memset(text, 'a', sizeof text - 1);
-    uint8_t *written = grpc_write(text, sizeof text - 1, true, &n);
-    assert_non_null(written);
-    assert_int_equal(written[0], 1);
-    assert_in_range(n, GRPC_PREFIX_BYTES + 18, 200);
-    for (size_t piece = 1; piece <= n; piece++)
-        expect_messages(written, n, piece, texts, 1);
-    free(written);
-}
 
 TEST(what_gzip_makes_no_smaller_goes_as_it_is)
 {

@@ -119,11 +119,10 @@ TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    lks_error error;
     snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(NULL);
-        assert_int_equal(sp_server_listen_unix(here.server, name.sun_path, &error), LKS_OK);
+        assert_int_equal(listen_unix(name.sun_path), LKS_OK);
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
         assert_true(sp_peer_send(fd, handshake, sizeof handshake));
@@ -201,32 +200,6 @@ TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Those with something under way keep their places. */
-/* promise CN9 */
-TEST(connections_have_a_limit)
-{
-    const streams_options two = {.connections_max = 2};
-    int fds[3];
-    start(&two);
-    for (size_t i = 0; i < 2; i++) {
-        fds[i] = open_peer();
-        send_text(fds[i], 0x80000000, 'a');
-    }
-    run_until_taken(2);
-    fds[2] = open_peer();
-    run_until_closed(fds[2]);
-    assert_int_equal(fake_callers.lost, 0);
-    close(fds[0]);
-    run_until_lost(1);
-    int again = open_peer();
-    send_text(again, 0x80000000, 'b');
-    run_until_taken(3);
-    close(fds[1]);
-    close(fds[2]);
-    close(again);
-    stop();
-}
-
 /* Half a greeting, then the one that did nothing for longest. */
 /* promise CN9 */
 TEST(the_idlest_is_given_up_for_a_newcomer)
@@ -289,24 +262,6 @@ static int open_peer_from(const char *address)
     assert_true(sp_peer_send(fd, handshake, sizeof handshake));
     send_text(fd, 0x80000000, 'a');
     return fd;
-}
-
-/* promise CN9 */
-TEST(an_address_has_a_limit_of_its_own)
-{
-    const streams_options some = {.connections_max = 10, .connections_per_address = 2};
-    int fds[4];
-    start(&some);
-    fds[0] = open_peer_from("127.0.0.2");
-    fds[1] = open_peer_from("127.0.0.2");
-    run_until_taken(2);
-    fds[2] = open_peer_from("127.0.0.2");
-    run_until_closed(fds[2]);
-    fds[3] = open_peer_from("127.0.0.3");
-    run_until_taken(3);
-    for (size_t i = 0; i < 4; i++)
-        close(fds[i]);
-    stop();
 }
 
 static int newcomers[600];

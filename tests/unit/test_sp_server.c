@@ -11,123 +11,6 @@
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-TEST(answers_go_in_the_order_in_which_they_are_done)
-{
-    start(NULL);
-    int fd = open_peer();
-    for (uint32_t i = 0; i < 3; i++)
-        send_text(fd, 0x80000000 + i, (char)('a' + i));
-    run_until_taken(3);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(here.taken[i].text, 'a' + (int)i);
-    end_one(2, "C", 1);
-    end_one(0, "A", 1);
-    end_one(1, "B", 1);
-    run_until(has_flushed);
-    expect_greeting(fd);
-    expect_answer(fd, 0x80000002, 'C');
-    expect_answer(fd, 0x80000000, 'A');
-    expect_answer(fd, 0x80000001, 'B');
-    close(fd);
-    run_until_lost(1);
-    assert_int_equal(fake_callers.last_lost, here.taken[0].peer);
-    stop();
-}
-
-TEST(a_connection_with_calls_that_queue_is_not_read)
-{
-    start(NULL);
-    int fd = open_peer();
-    for (uint32_t i = 0; i < 3 * IN_FLIGHT; i++)
-        send_text(fd, 0x80000000 + i, (char)('a' + i));
-    run_until_taken(IN_FLIGHT);
-    for (size_t i = 0; i < 2 * IN_FLIGHT; i++) {
-        end_one(i, "x", 1);
-        run_until_taken(IN_FLIGHT + i + 1);
-    }
-    /* In order, none lost on the way. */
-    for (size_t i = 0; i < here.n; i++)
-        assert_int_equal(here.taken[i].text, 'a' + (int)i);
-    close(fd);
-    stop();
-}
-
-TEST(many_that_are_answered_at_once)
-{
-    start(NULL);
-    here.echoes = true;
-    int fd = open_peer();
-    for (uint32_t i = 0; i < 1000; i++)
-        send_text(fd, 0x80000000 + i, (char)(i % 100));
-    run_until_taken(1000);
-    run_until(has_flushed);
-    expect_greeting(fd);
-    for (uint32_t i = 0; i < 1000; i++)
-        expect_answer(fd, 0x80000000 + i, (char)(i % 100));
-    close(fd);
-    stop();
-}
-
-/* ---- who is lost ------------------------------------------------------------------- */
-
-TEST(what_a_lost_peer_left_is_answered_to_nobody)
-{
-    start(NULL);
-    int fd = open_peer();
-    send_text(fd, 0x80000000, 'a');
-    send_text(fd, 0x80000001, 'b');
-    close(fd);
-    run_until_lost(1);
-    assert_int_equal(here.n, 2);
-    assert_int_equal(sp_server_in_flight(here.server), 2);
-    end_one(0, "x", 1);
-    end_as_no_frame(1);
-    assert_int_equal(sp_server_in_flight(here.server), 0);
-    stop();
-}
-
-/* As waiting calls are that need no store to be given up. */
-TEST(what_a_lost_peer_left_may_be_answered_at_once)
-{
-    start(NULL);
-    here.lets_go = true;
-    int fd = open_peer();
-    send_text(fd, 0x80000000, 'a');
-    send_text(fd, 0x80000001, 'b');
-    run_until_taken(2);
-    close(fd);
-    run_until_lost(1);
-    assert_int_equal(sp_server_in_flight(here.server), 0);
-    stop();
-}
-
-TEST(what_is_no_frame_ends_the_connection_and_what_follows_it)
-{
-    start(NULL);
-    int fd = open_peer();
-    for (uint32_t i = 0; i < IN_FLIGHT; i++)
-        send_text(fd, 0x80000000 + i, 'a');
-    send_text(fd, 0x80000009, 'z');
-    run_until_taken(IN_FLIGHT);
-    end_as_no_frame(0);
-    run_until_lost(1);
-    assert_int_equal(here.n, IN_FLIGHT);
-    close(fd);
-    stop();
-}
-
-TEST(what_is_no_sp_is_closed)
-{
-    static const char http[] = "GET / HTTP/1.1\r\n\r\n";
-    start(NULL);
-    int fd = sp_peer_connect(here.port, 0);
-    assert_true(sp_peer_send(fd, http, sizeof http));
-    run_until_lost(1);
-    assert_int_equal(here.n, 0);
-    close(fd);
-    stop();
-}
-
 TEST(a_stopping_server_goes_on_with_those_it_has)
 {
     start(NULL);
@@ -143,19 +26,6 @@ TEST(a_stopping_server_goes_on_with_those_it_has)
     expect_answer(fd, 0x80000001, 'r');
     assert_true(sp_peer_connect(here.port, 0) < 0);
     close(fd);
-    stop();
-}
-
-TEST(who_does_not_greet_is_closed)
-{
-    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    start(&soon);
-    int silent = sp_peer_connect(here.port, 0);
-    int half = sp_peer_connect(here.port, 0);
-    assert_true(sp_peer_send(half, handshake, 7));
-    run_until_lost(2);
-    close(silent);
-    close(half);
     stop();
 }
 
@@ -177,31 +47,6 @@ TEST(who_is_idle_is_closed_and_who_waits_is_not)
     stop();
 }
 
-/* Answers at length whatever was taken. */
-static bool has_lost_who_reads_nothing(void)
-{
-    static char big[BIG];
-
-    for (size_t i = 0; i < here.n; i++)
-        if (here.taken[i].message)
-            end_one(i, big, sizeof big);
-    return fake_callers.lost > 0;
-}
-
-TEST(who_reads_nothing_is_not_read_and_then_closed)
-{
-    const streams_options soon = {.connections_max = 100, .stall_ms = 50};
-    start(&soon);
-    int fd = open_peer();
-    for (uint32_t i = 0; i < 1000; i++)
-        send_text(fd, 0x80000000 + i, 'a');
-    run_until(has_lost_who_reads_nothing);
-    /* What the kernel holds, a mebibyte, and those under way: not a thousand. */
-    assert_in_range(here.n, 1, 100);
-    close(fd);
-    stop();
-}
-
 /* ---- over WebSocket: a frame is 2 bytes, a mask of zeros and the message --------------- */
 
 static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -217,27 +62,6 @@ static const uint8_t *expect_bytes(const uint8_t *at, const void *bytes, size_t 
 {
     assert_memory_equal(at, bytes, len);
     return at + len;
-}
-
-/* Messages need not wait for the answer to the request, but are answered after it. */
-/* promise WS7 */
-TEST(over_websocket_the_first_answer_is_to_the_request)
-{
-    static const uint8_t reply[] = {0x82, 5, 0x80, 0, 0, 1, 'a'};
-    uint8_t got[sizeof accepted - 1 + 2 * sizeof reply];
-    start(NULL);
-    here.echoes = true;
-    int fd = sp_peer_connect(here.web_port, 0);
-    assert_true(sp_peer_send(fd, request, sizeof request - 1));
-    assert_true(sp_peer_send(fd, frame_a, sizeof frame_a));
-    assert_true(sp_peer_send(fd, frame_a, sizeof frame_a));
-    run_until_taken(2);
-    run_until(has_flushed);
-    receive(fd, got, sizeof got);
-    const uint8_t *at = expect_bytes(got, accepted, sizeof accepted - 1);
-    expect_bytes(expect_bytes(at, reply, sizeof reply), reply, sizeof reply);
-    close(fd);
-    stop();
 }
 
 /* libnng takes no frame above a mebibyte. */
@@ -278,38 +102,6 @@ TEST(over_websocket_a_long_answer_goes_in_frames)
     stop();
 }
 
-/* promise WS3 */
-TEST(who_does_not_finish_the_handshake_is_closed)
-{
-    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    start(&soon);
-    int silent = sp_peer_connect(here.web_port, 0);
-    int half = sp_peer_connect(here.web_port, 0);
-    assert_true(sp_peer_send(half, request, sizeof request - 2));
-    run_until_lost(2);
-    close(silent);
-    close(half);
-    stop();
-}
-
-/* The one that began first goes for the third. */
-/* promise WS3 */
-TEST(a_handshake_takes_a_place)
-{
-    const streams_options two = {.connections_max = 2};
-    int fds[3];
-    start(&two);
-    for (size_t i = 0; i < 3; i++)
-        fds[i] = sp_peer_connect(here.web_port, 0);
-    run_until_closed(fds[0]);
-    assert_true(sp_peer_send(fds[1], request, sizeof request - 1));
-    assert_true(sp_peer_send(fds[1], frame_a, sizeof frame_a));
-    run_until_taken(1);
-    for (size_t i = 0; i < 3; i++)
-        close(fds[i]);
-    stop();
-}
-
 TEST(paths_that_are_none)
 {
     static const char *const paths[] = {"", "x", "/a b", "/a?b", "/a#b", "/\n", "/\xC3\xA4"};
@@ -317,8 +109,9 @@ TEST(paths_that_are_none)
     uint16_t port;
     start(NULL);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", paths[i], NULL, &port, &error),
-                         LKS_INVALID_ARGUMENT);
+        assert_int_equal(
+            sp_server_listen_websocket(here.server, &(stream_address){.text = "127.0.0.1:0"}, paths[i], &port, &error),
+            LKS_INVALID_ARGUMENT);
     stop();
 }
 
@@ -327,17 +120,16 @@ TEST(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced)
     char *dir = tempdir_make();
     char path[128];
     struct stat found;
-    lks_error error;
     snprintf(path, sizeof path, "%s/sock", dir);
     start(NULL);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
+    assert_int_equal(listen_unix(path), LKS_OK);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_UNAVAILABLE);
-    assert_int_equal(sp_server_listen_unix(here.server, "relative", &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(listen_unix(path), LKS_UNAVAILABLE);
+    assert_int_equal(listen_unix("relative"), LKS_INVALID_ARGUMENT);
     stop();
     start(NULL);
-    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
+    assert_int_equal(listen_unix(path), LKS_OK);
     stop();
     tempdir_remove(dir);
 }
@@ -349,10 +141,12 @@ TEST(addresses_that_are_none)
     uint16_t port;
     start(NULL);
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        assert_int_equal(sp_server_listen_tcp(here.server, addresses[i], NULL, &port, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(sp_server_listen(here.server, &(stream_address){.text = addresses[i]}, &port, &error),
+                         LKS_INVALID_ARGUMENT);
     char taken_address[32];
     snprintf(taken_address, sizeof taken_address, "127.0.0.1:%u", here.port);
-    assert_int_equal(sp_server_listen_tcp(here.server, taken_address, NULL, &port, &error), LKS_UNAVAILABLE);
+    assert_int_equal(sp_server_listen(here.server, &(stream_address){.text = taken_address}, &port, &error),
+                     LKS_UNAVAILABLE);
     stop();
 }
 

@@ -9,7 +9,7 @@
 #include "net/tls.h"
 #include "test.h"
 
-enum { BIG = 1 << 20, WHOLE = 1 << 16, NO_LIMIT = 1 << 30 };
+enum { BYTES = 1 << 16 };
 
 static struct {
     char *dir;
@@ -20,9 +20,7 @@ static struct {
     SSL_CTX *client_context;
     SSL *client;
     BIO *to_client, *from_client;
-    size_t piece; /* bytes are carried in pieces of so many */
     int client_error;
-    size_t to_feed; /* of the client's bytes the server gets so many */
 } here;
 
 /* A file of the test's directory. Valid until the fourth call after it. */
@@ -106,8 +104,6 @@ static void make_client_context(int version, const char *certificate)
 
 static void meet(void)
 {
-    here.piece = WHOLE;
-    here.to_feed = NO_LIMIT;
     here.client_error = 0;
     here.state = TLS_HANDSHAKE;
     here.server = tls_accept(here.context);
@@ -140,13 +136,11 @@ static void forget_contexts(void)
 /* What the client wrote, to the server. */
 static bool carry_in(void)
 {
-    uint8_t bytes[WHOLE];
-    size_t wanted = here.piece < here.to_feed ? here.piece : here.to_feed;
-    int n = wanted > 0 ? BIO_read(here.from_client, bytes, (int)wanted) : 0;
+    uint8_t bytes[BYTES];
+    int n = BIO_read(here.from_client, bytes, sizeof bytes);
 
     if (n <= 0)
         return false;
-    here.to_feed -= (size_t)n;
     assert_true(tls_feed(here.server, bytes, (size_t)n));
     if (here.state == TLS_HANDSHAKE)
         here.state = tls_handshake(here.server);
@@ -155,9 +149,9 @@ static bool carry_in(void)
 
 static bool carry_out(void)
 {
-    uint8_t bytes[WHOLE];
+    uint8_t bytes[BYTES];
     size_t pending = tls_pending(here.server);
-    size_t n = tls_take(here.server, bytes, here.piece);
+    size_t n = tls_take(here.server, bytes, sizeof bytes);
 
     assert_true(n <= pending && tls_pending(here.server) == pending - n);
     if (n > 0)
@@ -401,42 +395,10 @@ TEST(connections_outlive_their_context)
 
 /* ---- bytes -------------------------------------------------------------------------- */
 
-TEST(byte_by_byte)
-{
-    for (size_t v = 0; v < N_VERSIONS; v++) {
-        load(true, true, NULL);
-        make_client_context(versions[v], "good");
-        meet();
-        here.piece = 1;
-        assert_true(shake());
-        assert_echo("slowly");
-        over();
-    }
-}
-
-/* Cut off after each number of bytes: not let in, nothing lost. */
-TEST(handshakes_that_are_cut_off)
-{
-    size_t all = NO_LIMIT;
-    load(true, true, NULL);
-    make_client_context(TLS1_3_VERSION, "good");
-    for (size_t cut = 0; cut < all; cut += 17) {
-        meet();
-        here.to_feed = cut;
-        if (shake())
-            all = cut;
-        else
-            assert_int_equal(here.state, TLS_HANDSHAKE);
-        part();
-    }
-    assert_in_range(all, 200, 10000);
-    forget_contexts();
-}
-
 /* promise A9 */
 TEST(bytes_that_are_no_tls)
 {
-    static uint8_t noise[WHOLE];
+    static uint8_t noise[BYTES];
     static const struct {
         const char *bytes;
         size_t len;
@@ -466,29 +428,6 @@ TEST(bytes_that_are_no_tls)
         assert_int_equal(tls_handshake(here.server), TLS_OVER); /* for good */
         assert_int_equal(tls_read(here.server, &byte, 1), -1);
         assert_false(tls_write(here.server, &byte, 1));
-        part();
-    }
-    forget_contexts();
-}
-
-/* One bit turned anywhere in what is sent after the handshake. */
-TEST(records_that_were_changed)
-{
-    uint8_t record[256], text[64];
-    load(false, false, NULL);
-    make_client_context(TLS1_3_VERSION, NULL);
-    for (int at = 0; at < 24; at++) {
-        meet();
-        assert_true(shake());
-        assert_int_equal(SSL_write(here.client, "hi", 2), 2);
-        int len = BIO_read(here.from_client, record, sizeof record);
-        assert_in_range(len, 24, sizeof record);
-        record[at] ^= 0x40;
-        assert_true(tls_feed(here.server, record, (size_t)len));
-        int n = tls_read(here.server, text, sizeof text);
-        /* A longer length waits for more; all else is the end. */
-        if (n != -1 && !(n == 0 && (at == 3 || at == 4)))
-            fail_msg("byte %d: %d", at, n);
         part();
     }
     forget_contexts();
@@ -565,7 +504,7 @@ TEST(new_keys_from_a_server)
     SSL_CTX *theirs = SSL_CTX_new(TLS_server_method());
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
     tls_context *context = NULL;
-    uint8_t bytes[WHOLE], byte;
+    uint8_t bytes[BYTES], byte;
     lks_error error;
     int n = 0, got;
 
@@ -598,42 +537,6 @@ TEST(new_keys_from_a_server)
     tls_free(client);
     tls_context_free(context);
     SSL_CTX_free(theirs);
-}
-
-TEST(big_writes)
-{
-    uint8_t *sent = malloc(BIG), *got = malloc(BIG);
-    size_t n_got = 0;
-    int n;
-    assert_true(sent && got);
-    for (size_t i = 0; i < BIG; i++)
-        sent[i] = (uint8_t)(i * 7 + i / 251);
-    load(false, false, NULL);
-    make_client_context(TLS1_3_VERSION, NULL);
-    meet();
-    assert_true(shake());
-    here.piece = 1009;
-    assert_true(tls_write(here.server, sent, BIG));
-    assert_in_range(tls_pending(here.server), BIG, BIG + BIG / 32);
-    while (n_got < BIG) {
-        while ((n = SSL_read(here.client, got + n_got, (int)(BIG - n_got))) > 0)
-            n_got += (size_t)n;
-        assert_true(n_got == BIG || carry_out());
-    }
-    assert_memory_equal(sent, got, BIG);
-
-    memset(got, 0, BIG);
-    assert_int_equal(SSL_write(here.client, sent, BIG), BIG);
-    for (n_got = 0; n_got < BIG;) {
-        while ((n = tls_read(here.server, got + n_got, BIG - n_got < 333 ? BIG - n_got : 333)) > 0)
-            n_got += (size_t)n;
-        assert_int_equal(n, 0);
-        assert_true(n_got == BIG || carry_in());
-    }
-    assert_memory_equal(sent, got, BIG);
-    free(sent);
-    free(got);
-    over();
 }
 
 /* ---- files -------------------------------------------------------------------------- */

@@ -112,17 +112,6 @@ static void expect_status(const char *request, unsigned status)
     }
 }
 
-/* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
- * else its status */
-TEST(a_request_is_accepted_in_any_pieces)
-{
-    for (size_t piece = 1; piece <= sizeof REQUEST; piece++) {
-        read_all(REQUEST, strlen(REQUEST), piece);
-        expect_said(accepted, strlen(accepted));
-        assert_true(got.opened);
-    }
-}
-
 /* promise WS1 */
 TEST(a_page_is_refused_unless_it_is_named)
 {
@@ -145,7 +134,8 @@ TEST(a_page_is_refused_unless_it_is_named)
     expect_status(FIRST_LINE "host: 192.0.2.1:1\r\norigin:https://shop.example\r\n" REST, 101);
 }
 
-/* promise WS2 */
+/* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
+ * else its status */
 TEST(what_a_request_must_have)
 {
 #define HOST "Host: localhost\r\n"
@@ -177,28 +167,15 @@ TEST(what_a_request_must_have)
     expect_status(FIRST_LINE HOST UPGRADE KEY VERSION "Sec-WebSocket-Protocol: rep.example.org\r\n\r\n", 400);
     expect_status(FIRST_LINE HOST "Content-Length: 0\r\n" REST, 400);
     expect_status(FIRST_LINE HOST "Transfer-Encoding: chunked\r\n" REST, 400);
+    /* What is no HTTP: tests/unit/test_http1.c. */
+    expect_status("GET /lockstock HTTP/1.1\n" HOST REST, 400);
+    expect_status("GET /lock stock HTTP/1.1\r\n" HOST REST, 505);
+    expect_status(FIRST_LINE HOST "A: b\r\n folded\r\n" REST, 400);
     /* As browsers do: lists, several lines, extensions that are not answered. */
     expect_status(FIRST_LINE HOST "upgrade: h2c, WebSocket\r\nConnection: keep-alive , Upgrade\r\n" KEY VERSION
                                   "Sec-WebSocket-Protocol: a, b\r\nSec-WebSocket-Protocol: c,rep.example\r\n"
                                   "Sec-WebSocket-Extensions: permessage-deflate\r\nCookie: a=\xC3\xA4\tb\r\n\r\n",
                   101);
-}
-
-/* promise WS2 */
-TEST(what_is_no_http_is_refused)
-{
-    expect_status("GET /lockstock\r\n" HOST REST, 400);
-    expect_status("GET  HTTP/1.1\r\n" HOST REST, 400);
-    expect_status("GET /lock stock HTTP/1.1\r\n" HOST REST, 505);
-    expect_status("GET /lockstock HTTP/1.1\n" HOST REST, 400);
-    expect_status(FIRST_LINE "Host: localhost\n" REST, 400);
-    expect_status(FIRST_LINE HOST "no colon\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST ": no name\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "Ori gin: x\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "Origin : http://evil.example\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: b\r\n folded\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: \x01\r\n" REST, 400);
-    expect_status(FIRST_LINE HOST "A: b\rc\r\n" REST, 400);
 }
 
 /* The answer comes while the request goes on. */
@@ -284,37 +261,6 @@ static void expect_close(const bytes *b, unsigned code)
         read_bytes(b, piece);
         assert_int_equal(got.event, WEBSOCKET_OVER);
         expect_said(close, sizeof close);
-    }
-}
-
-/* promise WS7 */
-TEST(messages_may_come_in_any_frames_and_pieces)
-{
-    static uint8_t text[70000];
-    static const size_t lengths[] = {0, 1, 3, 125, 126, 300, 65535, 65536, 70000};
-    for (size_t i = 0; i < sizeof text; i++)
-        text[i] = (uint8_t)(i * 7 + i / 256);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        size_t len = lengths[i];
-        for (size_t parts = 1; parts <= 4; parts++) {
-            bytes *b = begin();
-            for (size_t p = 0, at = 0; p < parts; p++) {
-                size_t n = p + 1 == parts ? len - at : len / parts;
-                put(b, (p + 1 == parts ? FINAL : 0) | (p == 0 ? BINARY : CONTINUED), text + at, n);
-                at += n;
-                if (p % 2 == 0)
-                    put(b, FINAL | PONG, "unasked", 7);
-            }
-            put(b, FINAL | BINARY, "next", 4);
-            for (size_t piece = 1; piece < 2 * len + 500; piece = piece * 5 + (len > 1000 ? 997 : 0)) {
-                read_bytes(b, piece);
-                assert_int_equal(got.n, 2);
-                assert_int_equal(got.ends[0], len);
-                assert_memory_equal(got.message, text, len);
-                assert_memory_equal(got.message + len, "next", 4);
-                assert_int_equal(got.said_len, 0);
-            }
-        }
     }
 }
 

@@ -24,8 +24,6 @@ enum {
     ON_PORTS = ON_TCP | ON_TLS | ON_H2,
 };
 
-enum { FLOOD_FRAMES = 2000 };
-
 typedef struct attack attack;
 
 typedef struct attacker {
@@ -41,25 +39,35 @@ typedef struct attacker {
 /* What a flood on one connection has come to. */
 typedef struct flood {
     wire wire;
-    uint32_t next_id; /* of a stream or a request */
+    uint32_t next; /* number of a call of the connection */
 } flood;
 
+/* One row: `run`, or a flood by `call`, `fill` or `frame`, or a hold by `take`. */
 struct attack {
     const char *name;
     unsigned wires;
-    /* Runs until it is stopped. NULL: a flood, by `open` and `fill` or `frame`. */
+    /* Runs until it is stopped. */
     void (*run)(attacker *a);
-    /* What a connection begins with, after preface or greeting; may be NULL. */
+    /* What a flood's connection begins with, after preface or greeting; may be NULL. */
     void (*open)(bytes *b, flood *f);
+    /* Over and over; over SP so many in a message. */
+    const wire_call *call;
+    size_t calls_of_a_message;
     /* Some kilobytes more. True: they may be sent again as they are. */
     bool (*fill)(bytes *b, flood *f);
-    /* Without `fill`: FLOOD_FRAMES times this frame of HTTP/2. */
+    /* Many times this frame of HTTP/2. */
     struct {
         uint8_t type, flags;
         uint32_t id;
         const char *data;
         size_t len;
     } frame;
+    /* Takes one thing with a connection, the i-th; false: it was refused. */
+    bool (*take)(attacker *a, raw *r, size_t i);
+    /* How many things a hold takes in the fast form and in the full one. */
+    size_t fast, full;
+    /* Of a hold over HTTP/2: it waits until so many answers have begun on each connection. */
+    size_t answers;
     /* Before it, with a connection of the others'; may be NULL. */
     void (*prepare)(void);
     /* It fills all places for connections. */
@@ -69,11 +77,20 @@ struct attack {
 /* A preparation: another than the attackers has the lock of pack_waiting_acquire. */
 void hold_the_lock(void);
 
-extern const attack floods_h2[], floods_sp[], floods_tls[], holds[]; /* each ends with a name of NULL */
+extern const attack floods[], holds[]; /* each ends with a name of NULL */
 
 /* In an attacker's thread. */
 bool attacker_goes_on(const attacker *a);
 bool attacker_open(attacker *a, raw *r);
 void attacker_run(attacker *a);
+
+/* Things that are held, each with its connection. */
+typedef struct holding {
+    raw *raws;
+    size_t n;
+} holding;
+
+/* Takes up to n things, until many in a row were refused. */
+holding attacker_take(attacker *a, size_t n, bool (*take)(attacker *a, raw *r, size_t i));
 
 #endif

@@ -36,6 +36,13 @@ void bytes_fill(bytes *b, uint8_t value, size_t len)
     memset(room_for(b, len), value, len);
 }
 
+void bytes_drop(bytes *b, size_t len)
+{
+    b->len -= len;
+    if (b->len > 0)
+        memmove(b->data, b->data + len, b->len);
+}
+
 void bytes_free(bytes *b)
 {
     free(b->data);
@@ -89,7 +96,7 @@ static void put_hpack_text(bytes *b, const char *text)
     bytes_put(b, text, len);
 }
 
-void hpack_put_field(bytes *b, const char *name, const char *value)
+static void put_field(bytes *b, const char *name, const char *value)
 {
     put_big_endian(b, 0, 1);
     put_hpack_text(b, name);
@@ -98,27 +105,32 @@ void hpack_put_field(bytes *b, const char *name, const char *value)
 
 void hpack_put_start(bytes *b, const char *path)
 {
-    hpack_put_field(b, ":method", "POST");
-    hpack_put_field(b, ":scheme", "http");
-    hpack_put_field(b, ":path", path);
-    hpack_put_field(b, ":authority", "floods");
-    hpack_put_field(b, "content-type", "application/grpc");
-    hpack_put_field(b, "te", "trailers");
+    put_field(b, ":method", "POST");
+    put_field(b, ":scheme", "http");
+    put_field(b, ":path", path);
+    put_field(b, ":authority", "floods");
+    put_field(b, "content-type", "application/grpc");
+    put_field(b, "te", "trailers");
 }
 
-void h2_put_call(bytes *b, uint32_t id, const h2_call *call, uint8_t flags)
+/* "Bearer TOKEN" of a call that has one. */
+static const char *authorization_of(const wire_call *c, char out[128])
+{
+    snprintf(out, 128, "Bearer %s", c->token);
+    return out;
+}
+
+void h2_put_headers(bytes *b, uint32_t id, const wire_call *c)
 {
     char authorization[128];
     bytes block = {0};
 
-    hpack_put_start(&block, call->path);
-    if (call->token) {
-        snprintf(authorization, sizeof authorization, "Bearer %s", call->token);
-        hpack_put_field(&block, "authorization", authorization);
-    }
-    if (call->name)
-        hpack_put_field(&block, call->name, call->value);
-    h2_put_frame(b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | flags, id, block.data, block.len);
+    hpack_put_start(&block, c->path);
+    if (c->token)
+        put_field(&block, "authorization", authorization_of(c, authorization));
+    if (c->name)
+        put_field(&block, c->name, c->value);
+    h2_put_frame(b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, id, block.data, block.len);
     bytes_free(&block);
 }
 
@@ -138,7 +150,7 @@ void h2_put_message(bytes *b, uint32_t id, const void *data, size_t len, bool co
 
 /* ---- SP --------------------------------------------------------------------------------- */
 
-void sp_put_greeting(bytes *b, wire w)
+static void put_greeting(bytes *b, wire w)
 {
     static const char upgrade[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
@@ -172,29 +184,51 @@ void sp_put_length(bytes *b, wire w, uint64_t len)
     put_big_endian(b, len, 8);
 }
 
-void sp_put_frame(bytes *b, wire w, uint32_t id, const sp_call *from, size_t n)
+void sp_put_frame(bytes *b, wire w, uint32_t id, const wire_call *c, size_t n)
 {
     Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
-    Lockstock__Rpc__V1__Call call = LOCKSTOCK__RPC__V1__CALL__INIT, *calls[CALLS_MAX];
+    Lockstock__Rpc__V1__Call one = LOCKSTOCK__RPC__V1__CALL__INIT, *calls[CALLS_MAX];
     Lockstock__Rpc__V1__Metadata metadata = LOCKSTOCK__RPC__V1__METADATA__INIT, *list[] = {&metadata};
     char authorization[128];
 
-    call.method = (char *)(uintptr_t)from->path;
-    call.payload = (ProtobufCBinaryData){.len = from->len, .data = (uint8_t *)(uintptr_t)from->payload};
-    call.timeout_ms = from->timeout_ms;
-    snprintf(authorization, sizeof authorization, "Bearer %s", from->token ? from->token : "");
-    metadata.key = "authorization";
-    metadata.value = (ProtobufCBinaryData){.len = strlen(authorization), .data = (uint8_t *)authorization};
-    call.metadata = list;
-    call.n_metadata = !!from->token;
+    one.method = (char *)(uintptr_t)c->path;
+    one.payload = (ProtobufCBinaryData){.len = c->len, .data = (uint8_t *)(uintptr_t)c->payload};
+    one.timeout_ms = c->timeout_ms;
+    if (c->token) {
+        authorization_of(c, authorization);
+        metadata.key = "authorization";
+        metadata.value = (ProtobufCBinaryData){.len = strlen(authorization), .data = (uint8_t *)authorization};
+        one.metadata = list;
+        one.n_metadata = 1;
+    }
     for (size_t i = 0; i < CALLS_MAX; i++)
-        calls[i] = &call;
+        calls[i] = &one;
     frame.calls = calls;
     frame.n_calls = n;
     size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame);
     sp_put_length(b, w, 4 + len);
     put_big_endian(b, id | UINT32_C(0x80000000), 4);
     lockstock__rpc__v1__frame__pack(&frame, room_for(b, len));
+}
+
+/* ---- both ------------------------------------------------------------------------------- */
+
+void put_beginning(bytes *b, wire w)
+{
+    if (target_speaks_h2(w))
+        h2_put_preface(b, -1);
+    else
+        put_greeting(b, w);
+}
+
+void put_call(bytes *b, wire w, uint32_t nth, const wire_call *c)
+{
+    if (!target_speaks_h2(w)) {
+        sp_put_frame(b, w, nth + 1, c, 1);
+        return;
+    }
+    h2_put_headers(b, 2 * nth + 1, c);
+    h2_put_message(b, 2 * nth + 1, c->payload, c->len, false, NGHTTP2_FLAG_END_STREAM);
 }
 
 /* ---- requests --------------------------------------------------------------------------- */
@@ -213,20 +247,26 @@ void pack_uuids(bytes *b)
     pack(b, &request.base);
 }
 
-void pack_waiting_acquire(bytes *b, unsigned nth, uint32_t wait_ms, size_t padding)
+void pack_acquire(bytes *b, const char *name, const char *token, uint32_t wait_ms)
 {
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-    char token[48];
 
-    snprintf(token, sizeof token, "a-waiting-token-%016x", nth);
-    target.name = (char *)(uintptr_t)HELD_LOCK;
+    target.name = name;
     request.targets = targets;
     request.n_targets = 1;
     request.token = token;
     request.lease_ms = 60000;
     request.wait_ms = wait_ms;
     pack(b, &request.base);
+}
+
+void pack_waiting_acquire(bytes *b, unsigned nth, uint32_t wait_ms, size_t padding)
+{
+    char token[48];
+
+    snprintf(token, sizeof token, "a-waiting-token-%016x", nth);
+    pack_acquire(b, HELD_LOCK, token, wait_ms);
     if (padding > 0) { /* field 1000, bytes */
         bytes_put(b,
                   (const uint8_t[]){0xC2, 0x3E, (uint8_t)(padding | 0x80), (uint8_t)(padding >> 7 | 0x80),

@@ -17,7 +17,26 @@ typedef struct bytes {
 
 void bytes_put(bytes *b, const void *data, size_t len);
 void bytes_fill(bytes *b, uint8_t value, size_t len);
+void bytes_drop(bytes *b, size_t len); /* the first ones */
 void bytes_free(bytes *b);
+
+/* A call of an attacker. */
+typedef struct wire_call {
+    const char *path;
+    const void *payload;
+    size_t len;
+    const char *token;        /* NULL: none */
+    const char *name, *value; /* one more field over HTTP/2; NULL: none */
+    uint32_t timeout_ms;      /* over SP; 0 = none */
+} wire_call;
+
+/* ---- both protocols ---- */
+
+/* What a connection begins with: preface or greeting. */
+void put_beginning(bytes *b, wire w);
+
+/* A whole call, the nth of its connection, from 0 on. */
+void put_call(bytes *b, wire w, uint32_t nth, const wire_call *c);
 
 /* ---- HTTP/2 ---- */
 
@@ -26,42 +45,22 @@ void h2_put_preface(bytes *b, long window);
 
 void h2_put_frame(bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *data, size_t len);
 
-/* A field of a header block, not indexed. */
-void hpack_put_field(bytes *b, const char *name, const char *value);
-
-/* The fields that every gRPC call has. */
+/* The fields that every gRPC call has, not indexed. */
 void hpack_put_start(bytes *b, const char *path);
 
-typedef struct h2_call {
-    const char *path;
-    const char *token;        /* NULL: none */
-    const char *name, *value; /* one more field; NULL: none */
-} h2_call;
-
-/* HEADERS of a gRPC call; flags: END_STREAM or 0. */
-void h2_put_call(bytes *b, uint32_t id, const h2_call *call, uint8_t flags);
+/* HEADERS of a gRPC call whose message follows. */
+void h2_put_headers(bytes *b, uint32_t id, const wire_call *c);
 
 /* A whole gRPC message as DATA frames; flags: of the last one. */
 void h2_put_message(bytes *b, uint32_t id, const void *data, size_t len, bool compressed, uint8_t flags);
 
 /* ---- SP ---- */
 
-/* What a connection begins with; over WebSocket its request. */
-void sp_put_greeting(bytes *b, wire w);
-
 /* The length of a message of so many bytes, with what goes before it. */
 void sp_put_length(bytes *b, wire w, uint64_t len);
 
-typedef struct sp_call {
-    const char *path;
-    const void *payload;
-    size_t len;
-    const char *token; /* NULL: none */
-    uint32_t timeout_ms;
-} sp_call;
-
 /* A message with n times the same call. */
-void sp_put_frame(bytes *b, wire w, uint32_t id, const sp_call *call, size_t n);
+void sp_put_frame(bytes *b, wire w, uint32_t id, const wire_call *c, size_t n);
 
 /* ---- requests ---- */
 
@@ -70,8 +69,11 @@ void pack(bytes *b, const ProtobufCMessage *message);
 /* Next{UUID_V7, 10000}: some 390 kB of answer. */
 void pack_uuids(bytes *b);
 
-/* Acquire of the lock that a row's preparation holds, with a token of its own, and `padding`
- * bytes of a field that nobody knows. */
+/* Acquire of one lock, with a lease of a minute. */
+void pack_acquire(bytes *b, const char *name, const char *token, uint32_t wait_ms);
+
+/* Acquire of the lock that a row's preparation holds, with a token of its own, and `padding` bytes of a field that
+ * nobody knows. */
 void pack_waiting_acquire(bytes *b, unsigned nth, uint32_t wait_ms, size_t padding);
 
 #define PATH_NEXT "/lockstock.v1.IdService/Next"

@@ -34,6 +34,7 @@ typedef struct row {
     const attack *attack;
     wire wire;
     unsigned n; /* attackers */
+    bool holds; /* it takes something and keeps it: on a server of its own, and its peak is awaited */
     char name[96];
 } row;
 
@@ -72,7 +73,7 @@ static void start_attackers(const row *r)
         a->wire = r->wire;
         a->nth = i;
         a->stop = &crowd.stop;
-        atomic_store(&a->at_peak, !r->attack->run);
+        atomic_store(&a->at_peak, false);
         atomic_store(&a->connections, 0);
         atomic_store(&a->left, 0);
         if (pthread_create(&crowd.threads[i], NULL, attacker_thread, a) != 0)
@@ -100,14 +101,6 @@ static bool all_at_peak(const row *r)
     return all;
 }
 
-static bool is_hold(const attack *a)
-{
-    for (const attack *h = holds; h->name; h++)
-        if (h == a)
-            return true;
-    return false;
-}
-
 /* ---- phases ------------------------------------------------------------------------------- */
 
 static void add_to_peak(target_figures *peak, const target_figures *now)
@@ -122,7 +115,7 @@ static double watch(const row *r, target_figures *peak, long long ms)
 {
     target_figures begin = target_measure(), now = begin;
     long long begun = process_now_ms(), end = begun + ms;
-    bool waits = r && is_hold(r->attack);
+    bool waits = r && r->holds;
 
     do {
         process_pause();
@@ -153,7 +146,7 @@ static target_figures settle(const target_figures *before, size_t left_kib)
 
 static void measure(const row *r, seen *s)
 {
-    size_t rounds = is_hold(r->attack) ? 1 : counts_of(1, 3);
+    size_t rounds = r->holds ? 1 : counts_of(1, 3);
     long long idle_ms = (long long)counts_of(100, 500), attack_ms = (long long)counts_of(300, 1000);
     wire elsewhere = target_speaks_h2(r->wire) ? WIRE_TCP : WIRE_GRPC;
 
@@ -206,7 +199,7 @@ static void print_row(const row *r, seen *s)
                    s->attacked.why[i]);
         }
     }
-    if (is_hold(r->attack))
+    if (r->holds)
         printf(" | %zu connections left", s->left);
     printf("\n");
     fflush(stdout);
@@ -272,7 +265,7 @@ static void test_row(void **state)
     const row *r = *state;
     seen s = {0};
 
-    if (!start_target(is_hold(r->attack), r->attack->fills_places))
+    if (!start_target(r->holds, r->attack->fills_places))
         fail_msg("the server does not start");
     measure(r, &s);
     print_row(r, &s);
@@ -302,36 +295,35 @@ enum { ROWS_MAX = 512 };
 static row rows[ROWS_MAX];
 static size_t n_rows;
 
-static void add_row(const attack *a, wire w, unsigned n)
+static void add_row(const attack *a, wire w, bool is_hold, unsigned n)
 {
-    row *r = &rows[n_rows];
+    row *r = &rows[n_rows++];
 
     if (n_rows == ROWS_MAX)
         abort();
-    *r = (row){.attack = a, .wire = w, .n = n};
+    *r = (row){.attack = a, .wire = w, .n = n, .holds = is_hold};
     snprintf(r->name, sizeof r->name, "%s %s x%u", a->name, target_wire_name(w), n);
     test_add_with(r->name, test_row, NULL, stop_after, r);
-    n_rows++;
 }
 
 /* The fast form takes of the wires of an attack one after the other. */
 static void add_attacks(const attack *list)
 {
-    bool full = counts_of(0, 1);
+    bool full = counts_of(0, 1), are_holds = list == holds;
 
     for (const attack *a = list; a->name; a++) {
         unsigned wires[N_WIRES], n_wires = 0;
         for (unsigned w = 0; w < N_WIRES; w++)
             if ((a->wires & 1U << w) != 0)
                 wires[n_wires++] = w;
+        if (!full) {
+            add_row(a, (wire)wires[n_rows % n_wires], are_holds, are_holds ? 1 : 4);
+            continue;
+        }
         for (unsigned i = 0; i < n_wires; i++) {
-            if (full || i == n_rows % n_wires) {
-                add_row(a, (wire)wires[i], is_hold(a) || full ? 1 : 4);
-                if (full && !is_hold(a))
-                    add_row(a, (wire)wires[i], ATTACKERS_MAX);
-                if (!full)
-                    break;
-            }
+            add_row(a, (wire)wires[i], are_holds, 1);
+            if (!are_holds)
+                add_row(a, (wire)wires[i], are_holds, ATTACKERS_MAX);
         }
     }
 }
@@ -346,9 +338,7 @@ int main(void)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     add_attacks(holds);
-    add_attacks(floods_h2);
-    add_attacks(floods_sp);
-    add_attacks(floods_tls);
+    add_attacks(floods);
     print_head();
     int failed = TEST_RUN(.teardown_all = stop_at_last);
     raw_cleanup();

@@ -74,19 +74,6 @@ void latencies_free(latencies *l)
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-static void pack_acquire(client *c, bytes *b)
-{
-    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-
-    target.name = c->lock;
-    request.targets = targets;
-    request.n_targets = 1;
-    request.token = c->token;
-    request.lease_ms = 30000;
-    pack(b, &request.base);
-}
-
 static void pack_release(client *c, bytes *b)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
@@ -109,7 +96,7 @@ static const char *pack_step(client *c, bytes *b)
         return PATH_DECODE;
     case 1:
         snprintf(c->token, sizeof c->token, "others-token-%02zu-%016x", c->index, c->round++);
-        pack_acquire(c, b);
+        pack_acquire(b, c->lock, c->token, 0);
         return PATH_ACQUIRE;
     default:
         pack_release(c, b);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,29 +19,22 @@
 
 enum { CONNECT_MS = 2000, SLICE_MS = 20, DROP_BYTES = 65536 };
 
-static SSL_CTX *contexts[2]; /* SP's, HTTP/2's */
-static pthread_mutex_t contexts_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Speaks "h2", which a wire of SP does not look at. */
+static SSL_CTX *context;
 
-static SSL_CTX *context_of(wire w)
+static void make_context(void)
 {
-    SSL_CTX **context = &contexts[target_speaks_h2(w)];
-
-    pthread_mutex_lock(&contexts_mutex);
-    if (!*context && (*context = SSL_CTX_new(TLS_client_method()))) {
-        SSL_CTX_set_mode(*context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-        if (target_speaks_h2(w))
-            SSL_CTX_set_alpn_protos(*context, (const unsigned char *)"\2h2", 3);
-    }
-    pthread_mutex_unlock(&contexts_mutex);
-    return *context;
+    context = SSL_CTX_new(TLS_client_method());
+    if (!context)
+        abort();
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_alpn_protos(context, (const unsigned char *)"\2h2", 3);
 }
 
 void raw_cleanup(void)
 {
-    for (size_t i = 0; i < 2; i++) {
-        SSL_CTX_free(contexts[i]);
-        contexts[i] = NULL;
-    }
+    SSL_CTX_free(context);
+    context = NULL;
 }
 
 static bool stopped(const raw *r)
@@ -110,6 +104,7 @@ static short wanted_by(const raw *r, int n)
 
 bool raw_open(raw *r, wire w, unsigned address, const atomic_bool *stop)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int n;
     short events;
 
@@ -117,7 +112,8 @@ bool raw_open(raw *r, wire w, unsigned address, const atomic_bool *stop)
         return false;
     if (!target_has_tls(w))
         return true;
-    r->tls = SSL_new(context_of(w));
+    pthread_once(&once, make_context);
+    r->tls = SSL_new(context);
     if (r->tls && SSL_set_fd(r->tls, r->fd) == 1) {
         while ((n = SSL_connect(r->tls)) != 1 && (events = wanted_by(r, n)) != 0 && wait_for(r, events, CONNECT_MS)) {
         }

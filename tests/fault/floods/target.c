@@ -28,7 +28,8 @@ static const char *const schemes[N_WIRES] = {
     [WIRE_WS] = "ws",   [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
 };
 
-const char *target_program(void)
+/* $LOCKSTOCK_FLOODS_SERVER, else that of this build. */
+static const char *program(void)
 {
     const char *path = getenv("LOCKSTOCK_FLOODS_SERVER");
 
@@ -88,7 +89,7 @@ static bool start_server(const char *const *args)
     snprintf(here.sanitizer, sizeof here.sanitizer, "ASAN_OPTIONS=%s:quarantine_size_mb=16",
              inherited ? inherited : "");
     here.env[0] = here.sanitizer;
-    here.server = server_fixture_start(&(server_fixture_options){.program = target_program(),
+    here.server = server_fixture_start(&(server_fixture_options){.program = program(),
                                                                  .store = redis_fixture_url(here.store),
                                                                  .args = here.args,
                                                                  .env = here.env,
@@ -100,9 +101,9 @@ static bool start_server(const char *const *args)
 
 bool target_start(const char *const *args)
 {
-    if (access(target_program(), X_OK) != 0) {
+    if (access(program(), X_OK) != 0) {
         fprintf(stderr, "there is no server at %s: cmake --preset release && cmake --build --preset release\n",
-                target_program());
+                program());
         return false;
     }
     here.store = redis_fixture_start(NULL);

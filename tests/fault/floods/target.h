@@ -38,7 +38,4 @@ typedef struct target_figures {
 
 target_figures target_measure(void);
 
-/* Path of the server: $LOCKSTOCK_FLOODS_SERVER, else that of this build. */
-const char *target_program(void);
-
 #endif
