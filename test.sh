@@ -42,7 +42,7 @@ steady_addresses() {
 }
 
 # lockstockd has one thread, and so have the programs of these tests: ThreadSanitizer has nothing to find there.
-one_thread='^(services|gen|fuzz|packaging|docs|mutations|clients|console)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_(store_|zookeeper)|^e2e/(cli_completion|manual_pages)$'
+one_thread='^(services|gen|fuzz|packaging|docs|mutations|clients|console)/|^fault/(floods|test_websocket_hostile)$|^unit/test_(store_|zookeeper)|^e2e/(cli_completion|manual_pages)$'
 
 # A machine that is busy with other work can make a test miss its deadline. A test that failed without a
 # sanitizer's report therefore runs again, alone; its first failure stays in the log and in the closing lines.
