@@ -105,7 +105,8 @@ function case.bad_addresses_come_first()
     ends(LISTEN .. "--listen " .. row[1] .. store, row[2], {row[3]})
     eq(os.execute("test -e " .. dir .. "/data"), nil)
   end
-  for a, b in pairs{["tcp://127.0.0.1:7"] = "ws://127.0.0.1:7/path", ["unix:///tmp/a"] = "unix:///tmp/a"} do
+  local socket = "unix://" .. dir .. "/socket"
+  for a, b in pairs{["tcp://127.0.0.1:7"] = "ws://127.0.0.1:7/path", [socket] = socket} do
     ends("--check-config --listen " .. a .. " --listen " .. b .. store, 2, {"another address has the same"})
   end
   ends("--check-config --listen tcp://127.0.0.1:0,ws://127.0.0.1:0" .. store, 0, {"are good"})
