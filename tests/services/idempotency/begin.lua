@@ -176,11 +176,6 @@ function case.records_end()
   forget "l"; redis "KEYS ls:{*" "ls:{default/s/k}:idem:r\n"
 end
 
-function case.what_was_forgotten_runs_anew()
-  begin "k T1"; complete "k 200"; redis("DEL", key "r:k"); complete "k 200" "SUPERSEDED"
-  fail_final "k" "SUPERSEDED"; begin "k T1" "EXECUTE 1"
-end
-
 -- promise I23: without memory: Begin and IssueTicket are refused, calls that end an attempt work, results are stored
 function case.results_are_stored_when_memory_is_short()
   local k, l, m = begin "k T1".fence, begin "l T1".fence, begin "m T1".fence
@@ -218,12 +213,3 @@ function case.foreign_data_is_left_alone()
 end
 
 -- ---- together ----
-
--- promise I1
-function case.calls_sent_together_are_as_separate_ones()
-  local answers = Idempotency.Begin.together(repeated(50, function(i)
-    return {scope = "s", key = "k", attempt_token = ("attempt-%08d"):format((i - 1) // 2), lease_ms = LEASE} -- each twice
-  end))
-  for i, one in ipairs(answers) do one(i <= 2 and "EXECUTE 1" or "IN_PROGRESS 1") end
-  eq(answers[1].fence, answers[2].fence)
-end
