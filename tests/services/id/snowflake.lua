@@ -31,38 +31,6 @@ function case.decode_takes_an_id_apart()
   end), 0)
 end
 
-local function range(worker, first, last, asked_ns)
-  return {worker = worker, first_ms = EPOCH + first, end_ms = EPOCH + last, clock_ms = EPOCH + first, asked_ns = asked_ns}
-end
-
--- promise D1
-function case.a_range_makes_these_ids()
-  local s, second = ids.snowflake(), 1000000000
-  eq(s:has(second, 1), false); eq(s:take(second, 1), nil)
-  s:grant(range(5, 100, 103, second))
-  local made = s:take(second, 4098)
-  eq(made[1], 100 << 22 | 5 << 12); eq(made[2], 100 << 22 | 5 << 12 | 1); eq(made[4096], 100 << 22 | 5 << 12 | 4095)
-  eq(made[4097], 101 << 22 | 5 << 12) -- the ms was used up
-  eq(s:unused_ms(), EPOCH + 102)
-  -- 2 ms pass.
-  eq(s:take(second + 2000000, 1), {102 << 22 | 5 << 12})
-  -- The clock is behind the range's end, the ids are not.
-  eq(s:take(second + 900000000, 4095)[4095], 102 << 22 | 5 << 12 | 4095)
-  eq(s:has(second + 900000000, 1), false); eq(s:take(second + 900000000, 1), nil)
-end
-
--- promise D6
-function case.a_late_grant_takes_nothing_back()
-  local s, old, other = ids.snowflake(), range(5, 100, 200, 0), range(6, 100, 200, 0)
-  s:grant(old)
-  local before = s:take(0, 2)
-  s:grant(old)
-  eq(s:take(0, 2)[1], before[2] + 1) -- goes on within the ms
-  s:grant(other)
-  eq(s:take(0, 1), {101 << 22 | 6 << 12}) -- another worker's: not within it
-  s:grant(old); eq(s:take(0, 1), {102 << 22 | 5 << 12})
-end
-
 -- promise D2: count ids, 4096 in a ms and then the next ms; their time is the clock's; a range that is used up is
 --   followed by the next
 function case.ids_are_of_the_time()
