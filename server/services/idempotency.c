@@ -27,8 +27,8 @@ lks_rpc_slice idempotency_base(plan *p, const char *group, const char *scope, co
     if (plan_failed(p))
         return lks_rpc_slice_of("");
     if (group[0] == '\0')
-        return plan_base_of_pair(p, scope, key);
-    lks_rpc_slice base = plan_base(p, group);
+        return plan_base(p, scope, key);
+    lks_rpc_slice base = plan_base(p, group, NULL);
     return lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s/%s:", (int)base.len, base.data,
                                              plan_encode(p->arena, scope), plan_encode(p->arena, key)));
 }
@@ -106,7 +106,8 @@ void begin_finish(const lks_begin_request *request, answer *a, lks_begin_respons
 
     (void)request;
     if (answer_says(reply, "WAIT")) {
-        answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
+        answer_alarm(a, a->plan->calls[0].base, fn_idempotency_lease_over.name, a->plan->server,
+                     answer_int(a, reply, 2));
         answer_waits(a);
         return;
     }

@@ -7,6 +7,8 @@
 #include "services/lock.h"
 #include "services/walk.h"
 
+LKS_LOCK_METHODS(SERVICE_DECLARE)
+
 enum {
     WATCH_MS_MAX = 86400000,
     PAGE_MAX = 1000,

@@ -125,7 +125,6 @@ static lks_policy *new_policy(answer *a, const store_value *view)
 
 /* ---- what this server knows ---- */
 
-enum { KEY_PARTS = 2 };
 enum { KIND, FIRST_NUMBER, NUMBERS = FIRST_NUMBER + 7 }; /* kind: the algorithm and flags */
 enum { EXISTS = 1 << 8, IS_SHADOW = 1 << 9, ALGORITHM = EXISTS - 1 };
 _Static_assert((int)NUMBERS <= (int)RECENT_NUMBERS, "a policy has room");
@@ -135,17 +134,14 @@ static recent *policies_of(const plan *p)
     return ((const ratelimit_state *)p->state)->policies;
 }
 
-static recent_key key_of(const plan *p, const char *name, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *name)
 {
-    part[0] = p->ns;
-    part[1] = lks_rpc_slice_of(name);
-    return (recent_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){{p->ns, lks_rpc_slice_of(name)}, 2};
 }
 
 static bool find_policy(const plan *p, const char *name, known_policy *ret)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(p, name, part);
+    const recent_key key = key_of(p, name);
     const recent_fact *known = recent_find(policies_of(p), &key, p->now_ns);
 
     if (!known)
@@ -159,8 +155,7 @@ static bool find_policy(const plan *p, const char *name, known_policy *ret)
 
 static void keep_policy(const answer *a, const char *name, const known_policy *policy)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(a->plan, name, part);
+    const recent_key key = key_of(a->plan, name);
     const limit_spec *s = &policy->spec;
     const uint64_t until_ns = a->plan->now_ns + RATELIMIT_POLICY_AGE_MAX_NS;
     const int64_t kind = s->algorithm | (policy->exists ? EXISTS : 0) | (policy->shadow ? IS_SHADOW : 0);
@@ -173,8 +168,7 @@ static void keep_policy(const answer *a, const char *name, const known_policy *p
 /* Forgets the policy, so that this server sees its own change at once. */
 static void forget(const answer *a, const char *name)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(a->plan, name, part);
+    const recent_key key = key_of(a->plan, name);
 
     recent_forget(policies_of(a->plan), &key, a->now_ns);
     ratelimit_domains_forget(ratelimit_domains_of(a->plan), a->plan->ns, name);

@@ -99,15 +99,6 @@ static transfer_step order_pulled(answer *a, transfer *t)
     return claims_end(t);
 }
 
-/* The bucket did not know items; by now it has the pool's items. */
-static transfer_step items_looked(answer *a, transfer *t)
-{
-    const transfer_step first = transfer_settle(t);
-    (void)a;
-
-    return first != TRANSFER_DONE ? first : TRANSFER_CALL;
-}
-
 /* If its bucket refuses an order, the other buckets may help. */
 static transfer_step order_replied(answer *a, transfer *t)
 {
@@ -127,7 +118,7 @@ static transfer_step order_replied(answer *a, transfer *t)
     if (!answer_says(a->replies[0], "UNKNOWN_SKU") || o->asked_again)
         return TRANSFER_DONE;
     o->asked_again = true;
-    return transfer_look(t, o->skus, o->n, items_looked);
+    return transfer_update(t);
 }
 
 /* ---- prepare ---- */
@@ -334,7 +325,8 @@ void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_r
     if (s.outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = s.replayed ? s.hold_ms : request->hold_ms;
         /* The hold of a repeated order may have ended. */
-        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
+        answer_lasting_alarm(a, a->plan->calls[0].base, fn_stock_expire.name,
+                             response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = s.lines;
     response->n_lines = s.n_lines;

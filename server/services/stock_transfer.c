@@ -2,7 +2,7 @@
  * steps other than the method's own call have run. */
 #include "services/stock_transfer.h"
 
-#include "services/stock_steps.h"
+#include "services/stock_claims.h"
 
 enum { ROUNDS_MAX = 200 }; /* Other callers may take the units in every round. */
 
