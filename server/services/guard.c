@@ -165,17 +165,13 @@ typedef struct attempt_end {
 
 static attempt_end end_of(plan *p, const lks_leave_request *request)
 {
-    lks_stored_result result = LKS_STORED_RESULT_INIT;
     const lks_rpc_slice none = lks_rpc_slice_of("");
+    lks_rpc_slice result;
 
     switch ((int)request->kind) {
     case LKS_LEAVE_KIND_COMPLETE:
-        idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
-        result.code = request->code;
-        result.body = request->body;
-        result.n_headers = request->n_headers;
-        result.headers = request->headers;
-        return (attempt_end){"C", request->once ? idempotency_packed(p, &result) : none};
+        result = idempotency_success(p, request->code, request->body, request->n_headers, request->headers);
+        return (attempt_end){"C", request->once ? result : none};
     case LKS_LEAVE_KIND_RETRYABLE:
         return (attempt_end){"T", none};
     case LKS_LEAVE_KIND_FINAL:

@@ -9,6 +9,8 @@
 
 enum {
     KEY_BYTES_MAX = 255,
+    LEASE_MS_MIN = 10,
+    LEASE_MS_MAX = 86400000,
     FINGERPRINT_BYTES_MAX = 64,
     RETAIN_MS_MIN = 1000,
     RETAIN_MS_DEFAULT = 86400000,
@@ -65,7 +67,7 @@ const char *idempotency_id(plan *p, const char *field, const char *id)
 
 void idempotency_check_lease(plan *p, int64_t lease_ms)
 {
-    plan_check_range(p, "lease_ms", lease_ms, IDEMPOTENCY_LEASE_MS_MIN, IDEMPOTENCY_LEASE_MS_MAX);
+    plan_check_range(p, "lease_ms", lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
 }
 
 /* ---- Begin ---------------------------------------------------------------------- */

@@ -61,9 +61,12 @@ recent *ratelimit_refusals_of(void *state)
 /* The kind of a policy, as functions store it. Older servers treat UNLIMITED as a shadow. */
 enum { PLAIN, SHADOW, UNLIMITED };
 
-static limit_spec spec_of(answer *a, const store_value *view)
+limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
 {
-    if (answer_int(a, view, 2) == UNLIMITED)
+    const int64_t kind = answer_int(a, view, 2);
+
+    *shadow = kind == SHADOW;
+    if (kind == UNLIMITED)
         return (limit_spec){.algorithm = LKS_ALGORITHM_UNSPECIFIED};
     return (limit_spec){
         .algorithm = (lks_algorithm)answer_enum(a, view, 3, &lockstock__v1__algorithm__descriptor),
@@ -75,12 +78,6 @@ static limit_spec spec_of(answer *a, const store_value *view)
         .factor = answer_int(a, view, VIEW_NUMBERS + 5),
         .max_ban_ms = answer_int(a, view, VIEW_NUMBERS + 6),
     };
-}
-
-limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
-{
-    *shadow = answer_int(a, view, 2) == SHADOW;
-    return spec_of(a, view);
 }
 
 static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
@@ -114,10 +111,11 @@ static lks_policy *new_policy(answer *a, const store_value *view)
     lks_policy *policy = memory_in(a->arena, sizeof *policy);
 
     *policy = (lks_policy)LKS_POLICY_INIT;
-    limit_spec spec = spec_of(a, view);
+    bool shadow;
+    limit_spec spec = ratelimit_read_view(a, view, &shadow);
     policy->name = answer_text(a, view, 0);
     policy->version = answer_int(a, view, 1);
-    policy->shadow = answer_int(a, view, 2) == SHADOW;
+    policy->shadow = shadow;
     policy->unlimited = spec.algorithm == LKS_ALGORITHM_UNSPECIFIED;
     policy->limit = policy->unlimited ? NULL : new_limit(a, &spec);
     return policy;
