@@ -200,6 +200,13 @@ void plan_moves_call(plan *p, unsigned n, unsigned k)
     *base = lks_rpc_slice_of(moved);
 }
 
+void plan_again(const ProtobufCMessage *request, plan *p)
+{
+    for (size_t i = 0; i < p->service->n_methods; i++)
+        if (p->service->methods[i].method == p->method)
+            p->service->methods[i].prepare(request, p);
+}
+
 bool plan_calls(const plan *p, const plan_function *function)
 {
     return p->n_calls > 0 && strcmp(p->calls[0].function, function->name) == 0;

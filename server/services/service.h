@@ -245,6 +245,9 @@ void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, si
  * `group` and pair. */
 void plan_moves_call(plan *p, unsigned n, unsigned k);
 
+/* A service_next: the method's prepare. */
+void plan_again(const ProtobufCMessage *request, plan *p);
+
 /* Whether the plan's first call is of that function. */
 bool plan_calls(const plan *p, const plan_function *function);
 

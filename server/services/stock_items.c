@@ -58,7 +58,7 @@ void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_ite
 
 static transfer_step items_looked(answer *a, transfer *t)
 {
-    if (!stock_look_is_done(t))
+    if (!transfer_look_is_done(t))
         return TRANSFER_LOOK;
     return look_found_any(&t->look) ? TRANSFER_DONE : transfer_ask_group(a, t);
 }

@@ -9,7 +9,10 @@ void transfer_plan_call(plan *p, const transfer *t, const plan_function *functio
 
 /* ---- look ---- */
 
-enum { LINES_OF_WEIGHT = 8 };
+enum {
+    LINES_OF_WEIGHT = 8,
+    LOOKS_MAX = 20, /* looks at counts that change and cannot be from the same moment */
+};
 
 void look_prepare(plan *p, transfer *t)
 {
@@ -45,6 +48,11 @@ transfer_step look_finish(answer *a, transfer *t)
     t->moves = look_read(&t->look, a);
     t->looks++;
     return a->error.code == LKS_OK ? t->looked(a, t) : TRANSFER_DONE;
+}
+
+bool transfer_look_is_done(const transfer *t)
+{
+    return t->look.unchanged || look_fits(&t->look) || t->looks >= LOOKS_MAX;
 }
 
 /* ---- update ---- */

@@ -89,6 +89,9 @@ struct transfer {
 void transfer_plan_look(plan *p, transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 transfer_step transfer_look(transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 
+/* In `looked`: returns false if the counts cannot be from the same moment, and another look may fix that. */
+bool transfer_look_is_done(const transfer *t);
+
 /* Plans a call in a bucket, or the pool (0), that is not an effect of the method. */
 void transfer_plan_call(plan *p, const transfer *t, const plan_function *function, unsigned bucket, size_t each_max);
 

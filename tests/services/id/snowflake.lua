@@ -112,19 +112,7 @@ function case.all_workers_taken()
   others_have(1023, 1023, clock_ms() - LEASE); harness.server "B"; eq(worker_of(snowflake()), 1023)
 end
 
--- ---- the clock steps back ----
-
--- promise D6
-function case.a_running_server_goes_on()
-  local last = snowflakes(5000)[5000]
-  ms(-3600000)
-  for _ = 1, 20 do
-    last = eq(snowflake(), above(last))
-    ms(400)
-  end
-  -- Its ids do not follow the clock until the clock has caught up.
-  eq(at_of(last), within(0, clock_ms() + 3600000 - 1))
-end
+-- ---- other primaries, and a clock that is wrong ----
 
 local function primary_is(generation) fcall("id_generation", "ls:{meta}:", "1", generation) end
 -- As if a primary had granted the worker of an id and had not replicated it.
@@ -156,39 +144,6 @@ function case.in_a_cluster_another_primary_is_known_by_the_grant_itself()
   harness.server "same"; snowflake(); lose_the_worker_of(lost); cluster_epoch(2)
   harness.server "other"; refused(NEW); eq(last_error.retry_after_ms, LEASE)
   ms(LEASE); far_behind(lost)
-end
-
--- promise D5
--- promise D8
-function case.a_reassigned_worker_goes_on_behind()
-  local a, far = snowflake(), clock_ms() + 3600000
-  others_have(1, 1023, far); ms(-60000)
-  harness.server "B" -- a lease from the future is no lease
-  local b = snowflake()
-  eq(decode(b), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-  harness.server "C"; eq(decode(snowflake()), {worker = 1, at_ms = above(far + RANGE - 1)})
-end
-
-local function losing_the_reply(f)
-  harness.alter("return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n"); f()
-  harness.alter("RANGE_MS = 1000", "RANGE_MS = 1000")
-end
-
--- promise D5
-function case.a_grant_that_was_not_heard_of()
-  local a = snowflake()
-  others_have(1, 1023, clock_ms() + 3600000); ms(LEASE); harness.server "B"
-  losing_the_reply(function() refused "INTERNAL MAYBE..." end)
-  ms(-60000); eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-end
-
--- promise D5
--- The reply may still come, and must be true then.
-function case.an_end_that_was_written_stays()
-  redis("HSET", WORKERS, "floor", "0")
-  local ends = clock_ms() + RANGE
-  losing_the_reply(function() refused "INTERNAL..." end)
-  ms(-60000); snowflake(); eq(tonumber(redis("HGET", WORKERS, "0"):match(" (%d+)")), above(ends - 1))
 end
 
 -- promise D8
@@ -262,26 +217,6 @@ function case.a_new_store_grants_nothing_for_a_lease()
   ms(1000); snowflake()
   -- The other kinds need not wait.
   redis("DEL", WORKERS); next_ids("UUID_V7", "", 1) {uuids = {any}}; next_ids("SEQUENCE", "s", 1) {ids = {any}}
-end
-
--- promise D10
-function case.after_a_loss_nothing_comes_twice()
-  local a = snowflakes(10000)[10000]
-  redis("DEL", WORKERS)
-  eq(snowflake(), above(a)) -- of the range it has
-  harness.server "B"; refused(NEW); ms(LEASE)
-  eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-end
-
--- promise D10
-function case.what_was_lost_stays_behind_when_the_clock_steps_back()
-  local a = snowflake()
-  redis("DEL", WORKERS); harness.server_ends "harness"; refused "UNAVAILABLE..."
-  ms(-60000) -- while it waits
-  eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
-  ms(120000); snowflake()
-  harness.server "B" -- on a worker that was never granted since
-  ms(-3600000); eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
 end
 
 -- promise D11: outside of 2024 to 2093: OUT_OF_RANGE
