@@ -4,7 +4,6 @@ require "ratelimit"
 
 -- promise R15: more than `after` tries in one window ban the key
 -- promise R19: "1 s, 5 allowed, over 7 tries locked for 2 s"
--- The example of the contract.
 -- promise E11: five a second, and over seven tries a ban of two seconds: which try gets which answer; others are not
 --   affected;
 -- it ends

@@ -183,7 +183,6 @@ function case.a_chunk_costs_what_was_not_given_back()
 end
 
 -- promise R40: a clock that steps back admits no more
--- After the clock was set back nothing passes twice.
 function case.a_clock_set_back_admits_no_more()
   local rules = "bob FIXED 5/1000;bob LOG 5/1000;bob WINDOW 5/1000;bob BUCKET 5/1000"
   advance(100000); check(rules, 5) "ALLOWED:..."

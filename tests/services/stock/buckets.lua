@@ -268,7 +268,6 @@ function case.a_deleted_item_that_a_bucket_still_has_ends_there_too()
 end
 
 -- promise SB13: a bucket that PutItem did not reach gets the item later
--- PutItem was lost between the pool and the buckets.
 function case.a_bucket_without_the_item_gets_it()
   losing("local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)", function()
     put_in "a 20" "INTERNAL MAYBE..."
