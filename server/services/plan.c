@@ -13,17 +13,6 @@ bool plan_failed(const plan *p)
     return p->error.code != LKS_OK;
 }
 
-const char *plan_path(plan *p, const char *format, ...)
-{
-    char text[LKS_ERROR_MESSAGE_MAX];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return memory_copy_in(p->arena, text, strlen(text));
-}
-
 void plan_invalid(plan *p, const char *format, ...)
 {
     char text[LKS_ERROR_MESSAGE_MAX];

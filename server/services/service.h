@@ -16,6 +16,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "memory.h"
 #include "store/types.h"
 
 enum {
@@ -223,7 +224,7 @@ void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf
 bool plan_failed(const plan *p);
 
 /* printf into the call's arena, for paths such as "targets[3].name". */
-const char *plan_path(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define plan_path(p, ...) memory_printf_in((p)->arena, __VA_ARGS__)
 
 /* Check a value; errors name the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or empty; a length within bounds; a
  * number within bounds. */

@@ -1,6 +1,5 @@
 /* StockService: its table, and Deduct and Reserve. Invariant: a request that reaches the store has valid names and
  * quantities and no sku twice; the functions check only what depends on the state. */
-#include <stdio.h>
 #include <string.h>
 
 #include "services/stock.h"
@@ -22,17 +21,13 @@ static bool is_good(lks_line *const *lines, size_t i)
 
 static void check_line(plan *p, lks_line *const *lines, size_t i)
 {
-    char field[48];
-
     if (is_good(lines, i))
         return;
-    snprintf(field, sizeof field, "lines[%zu].sku", i);
-    plan_check_name(p, field, lines[i]->sku);
+    plan_check_name(p, plan_path(p, "lines[%zu].sku", i), lines[i]->sku);
     for (size_t j = 0; j < i; j++)
         if (strcmp(lines[i]->sku, lines[j]->sku) == 0)
-            plan_invalid(p, "%s: the same as lines[%zu].sku", field, j);
-    snprintf(field, sizeof field, "lines[%zu].quantity", i);
-    plan_check_range(p, field, lines[i]->quantity, 1, SERVICE_QUANTITY_MAX);
+            plan_invalid(p, "lines[%zu].sku: the same as lines[%zu].sku", i, j);
+    plan_check_range(p, plan_path(p, "lines[%zu].quantity", i), lines[i]->quantity, 1, SERVICE_QUANTITY_MAX);
 }
 
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
