@@ -30,26 +30,26 @@ typedef struct place {
     const gen_enum *outcomes; /* the enum of the field `outcome`; NULL: none */
 } place;
 
+#define WRONG(of, ...) model_error((of)->model, (of)->method->at, "guard" __VA_ARGS__)
+
 static void check_range(const place *at, const char *field, int64_t value, int64_t min, int64_t max)
 {
     if (value < min || value > max)
-        model_error(at->model, at->method->at, "guard.%s: must be %lld to %lld", field, (long long)min, (long long)max);
+        WRONG(at, ".%s: must be %lld to %lld", field, (long long)min, (long long)max);
 }
 
 /* Allows 0, the default. */
 static void check_range_or_0(const place *at, const char *field, int64_t value, int64_t min, int64_t max)
 {
-    if (value != 0 && (value < min || value > max)) {
-        model_error(at->model, at->method->at, "guard.%s: must be 0, or %lld to %lld", field, (long long)min,
-                    (long long)max);
-    }
+    if (value != 0 && (value < min || value > max))
+        WRONG(at, ".%s: must be 0, or %lld to %lld", field, (long long)min, (long long)max);
 }
 
 static void check_length(const place *at, const char *field, const char *text, size_t min, size_t max)
 {
     size_t len = strlen(text);
     if (len < min || len > max)
-        model_error(at->model, at->method->at, "guard.%s: must be %zu to %zu bytes long", field, min, max);
+        WRONG(at, ".%s: must be %zu to %zu bytes long", field, min, max);
 }
 
 /* Returns whether the path can give several values. */
@@ -58,12 +58,12 @@ static bool check_path(const place *at, const char *field, const char *name)
     gen_path path;
     const char *problem = paths_follow(at->model, at->method->request, name, &path);
     if (problem) {
-        model_error(at->model, at->method->at, "guard.%s \"%s\": %s", field, name, problem);
+        WRONG(at, ".%s \"%s\": %s", field, name, problem);
     } else if (path.oneof) {
-        model_error(at->model, at->method->at, "guard.%s \"%s\": %s is a member of a oneof", field, name, path.oneof);
+        WRONG(at, ".%s \"%s\": %s is a member of a oneof", field, name, path.oneof);
     } else if (!paths_is_key(path.field)) {
-        model_error(at->model, at->method->at, "guard.%s \"%s\": %s.%s is not a string, bytes, integer or enum", field,
-                    name, path.message->full_name, path.field->name);
+        WRONG(at, ".%s \"%s\": %s.%s is not a string, bytes, integer or enum", field, name, path.message->full_name,
+              path.field->name);
     }
     return path.repeated;
 }
@@ -73,12 +73,12 @@ static bool check_paths(const place *at, const char *field, size_t n, char *cons
 {
     bool several = n > 1;
     if (n == 0)
-        model_error(at->model, at->method->at, "guard.%s: must name a field", field);
+        WRONG(at, ".%s: must name a field", field);
     for (size_t i = 0; i < n; i++) {
         several |= check_path(at, field, names[i]);
         for (size_t j = 0; j < i; j++) {
             if (strcmp(names[i], names[j]) == 0) {
-                model_error(at->model, at->method->at, "guard.%s \"%s\": given more than once", field, names[i]);
+                WRONG(at, ".%s \"%s\": given more than once", field, names[i]);
                 break;
             }
         }
@@ -90,20 +90,17 @@ static bool check_paths(const place *at, const char *field, size_t n, char *cons
 static const char *find_value(const place *at, const char *field, const char *name)
 {
     if (*name != '\0' && *at->option->outcome == '\0')
-        model_error(at->model, at->method->at, "guard.%s \"%s\": guard.outcome is not set", field, name);
+        WRONG(at, ".%s \"%s\": guard.outcome is not set", field, name);
     if (*name == '\0' || !at->outcomes)
         return "0";
     for (size_t i = 0; i < at->outcomes->n_values; i++) {
         if (strcmp(at->outcomes->proto->value[i]->name, name) != 0)
             continue;
-        if (at->outcomes->proto->value[i]->number == 0) {
-            model_error(at->model, at->method->at,
-                        "guard.%s \"%s\": its number is 0, as in a response without an outcome", field, name);
-        }
+        if (at->outcomes->proto->value[i]->number == 0)
+            WRONG(at, ".%s \"%s\": its number is 0, as in a response without an outcome", field, name);
         return at->outcomes->values[i].pb_name;
     }
-    model_error(at->model, at->method->at, "guard.%s \"%s\": %s has no such value", field, name,
-                at->outcomes->full_name);
+    WRONG(at, ".%s \"%s\": %s has no such value", field, name, at->outcomes->full_name);
     return "0";
 }
 
@@ -115,8 +112,7 @@ static const gen_field *find_response_field(const place *at, const char *field, 
     const gen_field *found = paths_field(response, name);
     if (found && found->type == type && !paths_is_repeated(found) && !found->has_oneof_index)
         return found;
-    model_error(at->model, at->method->at, "guard.%s \"%s\": is not one %s field of %s, outside of a oneof", field,
-                name, kind, response->full_name);
+    WRONG(at, ".%s \"%s\": is not one %s field of %s, outside of a oneof", field, name, kind, response->full_name);
     return NULL;
 }
 
@@ -139,13 +135,11 @@ static void check_outcome(place *at, gen_guard *made)
     made->mismatch = find_value(at, "idempotency.mismatch", mismatch);
     made->busy = find_value(at, "lock.busy", busy);
     if (*option->outcome != '\0' && *denied == '\0' && *in_progress == '\0' && *mismatch == '\0' && *busy == '\0')
-        model_error(at->model, at->method->at, "guard.outcome \"%s\": no guard names a value of it", option->outcome);
+        WRONG(at, ".outcome \"%s\": no guard names a value of it", option->outcome);
     if (*option->retry_after == '\0')
         return;
-    if (*option->outcome == '\0') {
-        model_error(at->model, at->method->at, "guard.retry_after \"%s\": guard.outcome is not set",
-                    option->retry_after);
-    }
+    if (*option->outcome == '\0')
+        WRONG(at, ".retry_after \"%s\": guard.outcome is not set", option->retry_after);
     find_response_field(at, "retry_after", option->retry_after,
                         GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_INT64, "int64");
 }
@@ -155,13 +149,13 @@ static void check_algorithm(const place *at, const Lockstock__Rpc__V1__RateLimit
     bool bucket = limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_TOKEN_BUCKET;
 
     if (*limit->policy != '\0' && limit->algorithm != 0)
-        model_error(at->model, at->method->at, "guard.rate_limit.algorithm: must not be set with a policy");
+        WRONG(at, ".rate_limit.algorithm: must not be set with a policy");
     if (*limit->policy == '\0' && limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_SLIDING_LOG)
         check_range(at, "rate_limit.limit", limit->limit, 1, LOG_LIMIT_MAX);
     if (bucket)
         check_range(at, "rate_limit.burst", limit->burst, 0, LIMIT_MAX);
     else if (limit->burst != 0)
-        model_error(at->model, at->method->at, "guard.rate_limit.burst: only for LIMIT_ALGORITHM_TOKEN_BUCKET");
+        WRONG(at, ".rate_limit.burst: only for LIMIT_ALGORITHM_TOKEN_BUCKET");
 }
 
 static void check_rate_limit(const place *at, const Lockstock__Rpc__V1__RateLimitGuard *limit)
@@ -170,21 +164,18 @@ static void check_rate_limit(const place *at, const Lockstock__Rpc__V1__RateLimi
     check_length(at, "rate_limit.group", limit->group, 0, NAME_BYTES_MAX);
     check_length(at, "rate_limit.name", limit->name, 0, PREFIX_BYTES_MAX);
     if (strchr(limit->name, ':'))
-        model_error(at->model, at->method->at, "guard.rate_limit.name: must have no colon");
-    if (*limit->name == '\0' && strlen(at->method->path) > PREFIX_BYTES_MAX) {
-        model_error(at->model, at->method->at,
-                    "guard.rate_limit.name: must be set, because the method's path has more than %d bytes",
-                    PREFIX_BYTES_MAX);
-    }
+        WRONG(at, ".rate_limit.name: must have no colon");
+    if (*limit->name == '\0' && strlen(at->method->path) > PREFIX_BYTES_MAX)
+        WRONG(at, ".rate_limit.name: must be set, because the method's path has more than %d bytes", PREFIX_BYTES_MAX);
     check_algorithm(at, limit);
     check_length(at, "rate_limit.policy", limit->policy, 0, NAME_BYTES_MAX);
     if (*limit->policy == '\0' && limit->limit == 0 && limit->period_ms == 0) {
-        model_error(at->model, at->method->at, "guard.rate_limit: must have limit and period_ms, or a policy");
+        WRONG(at, ".rate_limit: must have limit and period_ms, or a policy");
     } else if (*limit->policy == '\0') {
         check_range(at, "rate_limit.limit", limit->limit, 1, LIMIT_MAX);
         check_range(at, "rate_limit.period_ms", limit->period_ms, 1, PERIOD_MS_MAX);
     } else if (limit->limit != 0 || limit->period_ms != 0) {
-        model_error(at->model, at->method->at, "guard.rate_limit.policy: must not be set with limit and period_ms");
+        WRONG(at, ".rate_limit.policy: must not be set with limit and period_ms");
     }
 }
 
@@ -202,9 +193,9 @@ static void check_lock(const place *at, const Lockstock__Rpc__V1__LockGuard *loc
 {
     bool several = check_paths(at, "lock.keys", lock->n_keys, lock->keys);
     if (lock->n_keys > LOCKS_MAX)
-        model_error(at->model, at->method->at, "guard.lock.keys: names more than %d locks", LOCKS_MAX);
+        WRONG(at, ".lock.keys: names more than %d locks", LOCKS_MAX);
     if (several && *lock->group == '\0' && *at->option->group == '\0')
-        model_error(at->model, at->method->at, "guard.lock.group: must be set, because keys may give several locks");
+        WRONG(at, ".lock.group: must be set, because keys may give several locks");
     check_length(at, "lock.prefix", lock->prefix, 0, PREFIX_BYTES_MAX);
     check_length(at, "lock.group", lock->group, 0, NAME_BYTES_MAX);
     check_range_or_0(at, "lock.lease_ms", lock->lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
@@ -222,7 +213,7 @@ void guards_build(gen_model *model, gen_method *method, const guard_option *opti
     };
     method->guard = made;
     if (!option->rate_limit && !option->idempotency && !option->lock)
-        model_error(model, method->at, "guard: must have rate_limit, idempotency or lock");
+        WRONG(&at, ": must have rate_limit, idempotency or lock");
     check_length(&at, "group", option->group, 0, NAME_BYTES_MAX);
     if (option->rate_limit)
         check_rate_limit(&at, option->rate_limit);

@@ -16,21 +16,25 @@ typedef struct walk {
     bool proto2;
 } walk;
 
-/* Returns the place of a field or a oneof. */
-static const char *place(const walk *at, int32_t list, size_t index, const char *kind, const char *name)
+/* Returns the path of a field or a oneof. */
+static const int32_t *path_of(const walk *at, int32_t list, size_t index)
 {
-    gen_pool *pool = at->model->pool;
-    int32_t *path = pool_alloc(pool, at->message->depth + 2, sizeof *path);
+    int32_t *path = pool_alloc(at->model->pool, at->message->depth + 2, sizeof *path);
     memcpy(path, at->message->path, at->message->depth * sizeof *path);
     path[at->message->depth] = list;
     path[at->message->depth + 1] = (int32_t)index;
-    return model_at(at->model, at->file, path, at->message->depth + 2, kind,
-                    pool_format(pool, "%s.%s", at->message->full_name, name));
+    return path;
 }
 
-static void define(const walk *at, const char *name, const char *where)
+static const char *place(const walk *at, int32_t list, size_t index, const char *kind, const char *name)
 {
-    names_add(&at->model->names, at->model->pool, name, where, at->file->wanted);
+    return model_at(at->model, at->file, path_of(at, list, index), at->message->depth + 2, kind,
+                    pool_format(at->model->pool, "%s.%s", at->message->full_name, name));
+}
+
+static const char *define(const walk *at, const char *name, const char *where)
+{
+    return model_define(at->model, at->file, where, name);
 }
 
 static void define_member(const walk *at, const char *name, const char *where)
@@ -121,6 +125,11 @@ static const char *type_of(const walk *at, const gen_field *field)
     }
 }
 
+static void add_case(gen_message *message, const char *name, const char *pb_name, const char *comment)
+{
+    message->cases[message->n_cases++] = (gen_constant){.name = name, .pb_name = pb_name, .comment = comment};
+}
+
 static void build_oneof(const walk *at, size_t index)
 {
     gen_pool *pool = at->model->pool;
@@ -130,19 +139,23 @@ static void build_oneof(const walk *at, size_t index)
     const char *pb_oneof =
         pool_format(pool, "%s__%s", mangle_pb_upper(pool, message->full_name), mangle_pb_upper(pool, oneof));
     const char *chosen = pool_format(pool, "%s_case", mangle_pb_lower(pool, oneof));
+    const char *prefix = mangle_upper(pool, pool_format(pool, "%s_%s", message->name, mangle_snake(pool, oneof)));
 
     define_member(at, chosen, pool_format(pool, "%s (its case)", where));
     define(at, pool_format(pool, "%sCase", mangle_pb_type(pool, pool_format(pool, "%s.%s", message->full_name, oneof))),
            where);
-    define(at, pool_format(pool, "%s__NOT_SET", pb_oneof), where);
+    const char *not_set = define(at, pool_format(pool, "%s_NOT_SET", prefix), where);
+    add_case(message, not_set, define(at, pool_format(pool, "%s__NOT_SET", pb_oneof), where),
+             model_comment(at->model, at->file, path_of(at, MESSAGE_ONEOF, index), message->depth + 2));
     for (size_t i = 0; i < message->proto->n_field; i++) {
         const gen_field *field = message->proto->field[i];
         if (!field->has_oneof_index || (size_t)field->oneof_index != index)
             continue;
         const char *member = place(at, MESSAGE_FIELD, i, "oneof member", field->name);
+        const char *snake = mangle_snake(pool, field->name);
         gen_setter *made = &message->setters[message->n_setters++];
         *made = (gen_setter){
-            .name = pool_format(pool, "%s_set_%s", message->name, mangle_snake(pool, field->name)),
+            .name = pool_format(pool, "%s_set_%s", message->name, snake),
             .type = type_of(at, field),
             .member = mangle_field(pool, field->name),
             .chosen = chosen,
@@ -150,6 +163,8 @@ static void build_oneof(const walk *at, size_t index)
             .pb_case = pool_format(pool, "%s_%s", pb_oneof, mangle_pb_upper(pool, field->name)),
         };
         define(at, made->pb_case, member);
+        add_case(message, define(at, pool_format(pool, "%s_%s", prefix, mangle_upper(pool, snake)), member),
+                 made->pb_case, NULL);
         define(at, made->name, member);
         if (!made->type)
             message->n_setters--;
@@ -163,6 +178,8 @@ void members_build(gen_model *model, gen_file *file)
         gen_message *message = &file->messages[i];
         walk at = {model, file, message, !syntax || strcmp(syntax, "proto3") != 0};
         message->setters = pool_alloc(model->pool, message->proto->n_field, sizeof *message->setters);
+        message->cases =
+            pool_alloc(model->pool, message->proto->n_field + message->proto->n_oneof_decl, sizeof *message->cases);
         define(&at, message->pb_name, message->at);
         define_member(&at, "base", pool_format(model->pool, "%s (protobuf-c's own member)", message->at));
         for (size_t j = 0; j < message->proto->n_field; j++) {

@@ -56,6 +56,11 @@ const char *model_comment(const gen_model *model, const gen_file *file, const in
     return clean[blank] == '\0' ? NULL : clean + blank;
 }
 
+const char *model_define(gen_model *model, const gen_file *file, const char *at, const char *name)
+{
+    return names_add(&model->names, model->pool, name, at, file->wanted);
+}
+
 void model_error(gen_model *model, const char *at, const char *format, ...)
 {
     va_list args;

@@ -144,6 +144,9 @@ const char *model_at(const gen_model *model, const gen_file *file, const int32_t
 /* Returns the comment of an element without its layout, or NULL. */
 const char *model_comment(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth);
 
+/* Adds a name that the generated files of `file` define, by the element at `at`. Returns the name. */
+const char *model_define(gen_model *model, const gen_file *file, const char *at, const char *name);
+
 /* Writes the error "AT: text". */
 void model_error(gen_model *model, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -157,14 +157,10 @@ bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool 
            ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
 }
 
-bool options_of_field(const Google__Protobuf__FieldOptions *options, field_options *ret)
+bool options_of_field(const Google__Protobuf__FieldOptions *options, bool *first_try)
 {
-    uint64_t first_try = 0;
-    *ret = (field_options){0};
-    if (!options)
-        return true;
-    if (!read_number(&options->base, FIRST_TRY, &first_try))
-        return false;
-    ret->first_try = first_try != 0;
-    return true;
+    uint64_t set = 0;
+    bool valid = !options || read_number(&options->base, FIRST_TRY, &set);
+    *first_try = set != 0;
+    return valid;
 }

@@ -24,13 +24,9 @@ typedef struct method_options {
     const Lockstock__Rpc__V1__Guard *guard; /* NULL = not set */
 } method_options;
 
-typedef struct field_options {
-    bool first_try;
-} field_options;
-
 /* options may be NULL. Return false if an option does not match options.proto. */
 bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret);
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret);
-bool options_of_field(const Google__Protobuf__FieldOptions *options, field_options *ret);
+bool options_of_field(const Google__Protobuf__FieldOptions *options, bool *first_try);
 
 #endif

@@ -137,26 +137,19 @@ static void define_method(gen_model *model, const gen_file *file, const gen_serv
 {
     static const char *const endings[] = {"",      "_sized",    "_method",  "_start", "_start_sized",
                                           "_done", "_response", "_deliver", "_handle"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", method->stub, endings[i]), method->at,
-                  file->wanted);
-    }
-    names_add(&model->names, model->pool, pool_format(model->pool, "%s_handlers.%s", service->name, method->member),
-              method->at, file->wanted);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        model_define(model, file, method->at, pool_format(model->pool, "%s%s", method->stub, endings[i]));
+    model_define(model, file, method->at, pool_format(model->pool, "%s_handlers.%s", service->name, method->member));
 }
 
 static void define_service(gen_model *model, const gen_file *file, const gen_service *service)
 {
     static const char *const endings[] = {"_handlers", "_service", "_bindings"};
     static const char *const macros[] = {"_METHODS", "_HANDLERS"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->name, endings[i]), service->at,
-                  file->wanted);
-    }
-    for (size_t i = 0; i < sizeof macros / sizeof *macros; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->upper, macros[i]), service->at,
-                  file->wanted);
-    }
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        model_define(model, file, service->at, pool_format(model->pool, "%s%s", service->name, endings[i]));
+    for (size_t i = 0; i < sizeof macros / sizeof *macros; i++)
+        model_define(model, file, service->at, pool_format(model->pool, "%s%s", service->upper, macros[i]));
 }
 
 static void build_method(gen_model *model, gen_file *file, const gen_service *service, size_t service_index,
@@ -201,10 +194,8 @@ static void note_uses(gen_model *model, gen_file *file, const gen_method *method
         if (file->responses[i] == response)
             return;
     file->responses[file->n_responses++] = response;
-    if (!response->free) {
-        response->free = names_add(&model->names, model->pool, pool_format(model->pool, "%s_free", response->name),
-                                   response->at, file->wanted);
-    }
+    if (!response->free)
+        response->free = model_define(model, file, response->at, pool_format(model->pool, "%s_free", response->name));
 }
 
 void services_build(gen_model *model, gen_file *file)

@@ -16,7 +16,6 @@ enum {
     MESSAGE_FIELD = 2,
     MESSAGE_NESTED = 3,
     MESSAGE_ENUM = 4,
-    MESSAGE_ONEOF = 8,
     ENUM_VALUE = 2,
 };
 
@@ -63,12 +62,6 @@ static const char *at(const gen_scope *scope, const char *kind)
     return model_at(scope->model, scope->file, scope->path, scope->depth, kind, scope->full_name);
 }
 
-/* Adds a name that the part "types" defines. */
-static const char *define(const gen_scope *scope, const char *at, const char *name)
-{
-    return names_add(&scope->model->names, scope->model->pool, name, at, scope->file->wanted);
-}
-
 /* Returns the length of the prefix with the name of the enum, which is 12 for ORDER_STATE_OPEN of OrderState; 0
  * unless all values have it. */
 static size_t common_prefix(gen_pool *pool, const enum_proto *proto)
@@ -95,8 +88,8 @@ static void build_enum(const gen_scope *here, const enum_proto *proto)
         .outer = mangle_upper(pool, mangle_snake(pool, here->outer)),
         .full_name = here->full_name,
         .proto = proto,
-        .name = define(here, where, name),
-        .name_name = define(here, where, pool_format(pool, "%s_name", name)),
+        .name = model_define(here->model, file, where, name),
+        .name_name = model_define(here->model, file, where, pool_format(pool, "%s_name", name)),
         .pb_name = mangle_pb_type(pool, here->full_name),
         .comment = comment_at(here),
         .n_values = proto->n_value,
@@ -134,34 +127,6 @@ static const char *message_comment(const gen_scope *here, const message_proto *p
     return comment;
 }
 
-static void build_cases(const gen_scope *here, const message_proto *proto, gen_message *made)
-{
-    gen_pool *pool = here->model->pool;
-    const char *pb_upper = mangle_pb_upper(pool, here->full_name);
-    for (size_t i = 0; i < proto->n_oneof_decl; i++) {
-        const char *name = proto->oneof_decl[i]->name;
-        gen_scope oneof = enter(here, MESSAGE_ONEOF, i, name);
-        const char *prefix = mangle_upper(pool, pool_format(pool, "%s_%s", made->name, mangle_snake(pool, name)));
-        const char *pb_name = mangle_pb_upper(pool, name);
-        made->cases[made->n_cases++] = (gen_constant){
-            .name = define(here, at(&oneof, "oneof"), pool_format(pool, "%s_NOT_SET", prefix)),
-            .pb_name = pool_format(pool, "%s__%s__NOT_SET", pb_upper, pb_name),
-            .comment = comment_at(&oneof),
-        };
-        for (size_t j = 0; j < proto->n_field; j++) {
-            const field_proto *field = proto->field[j];
-            if (!field->has_oneof_index || (size_t)field->oneof_index != i)
-                continue;
-            gen_scope member = enter(here, MESSAGE_FIELD, j, field->name);
-            const char *upper = mangle_upper(pool, mangle_snake(pool, field->name));
-            made->cases[made->n_cases++] = (gen_constant){
-                .name = define(here, at(&member, "oneof member"), pool_format(pool, "%s_%s", prefix, upper)),
-                .pb_name = pool_format(pool, "%s__%s_%s", pb_upper, pb_name, mangle_pb_upper(pool, field->name)),
-            };
-        }
-    }
-}
-
 static bool is_plain_bool(const field_proto *field)
 {
     return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BOOL && !field->has_oneof_index &&
@@ -175,14 +140,14 @@ static const char *find_first_try(const gen_scope *here, const message_proto *pr
     for (size_t i = 0; i < proto->n_field; i++) {
         gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
         const char *problem = NULL;
-        field_options options;
-        if (!options_of_field(proto->field[i]->options, &options))
+        bool is_set;
+        if (!options_of_field(proto->field[i]->options, &is_set))
             problem = "(lockstock.rpc.v1.first_try) is not a bool: another option has its number";
-        else if (options.first_try && !is_plain_bool(proto->field[i]))
+        else if (is_set && !is_plain_bool(proto->field[i]))
             problem = "(lockstock.rpc.v1.first_try) is for one bool field, outside of a oneof";
-        else if (options.first_try && found)
+        else if (is_set && found)
             problem = "(lockstock.rpc.v1.first_try) is already set on another field of the message";
-        else if (options.first_try)
+        else if (is_set)
             found = proto->field[i]->name;
         if (problem && here->file->wanted)
             model_error(here->model, at(&field, "field"), "%s", problem);
@@ -202,18 +167,16 @@ static void build_message(const gen_scope *here, const message_proto *proto)
         .full_name = here->full_name,
         .file = file,
         .proto = proto,
-        .name = define(here, where, name),
-        .init = define(here, where, pool_format(pool, "%s_INIT", mangle_upper(pool, name))),
+        .name = model_define(here->model, file, where, name),
+        .init = model_define(here->model, file, where, pool_format(pool, "%s_INIT", mangle_upper(pool, name))),
         .pb_name = mangle_pb_type(pool, here->full_name),
         .pb_init = pool_format(pool, "%s__INIT", mangle_pb_upper(pool, here->full_name)),
         .pb_descriptor = pool_format(pool, "%s__descriptor", mangle_pb_lower(pool, here->full_name)),
         .comment = message_comment(here, proto),
         .first_try = find_first_try(here, proto),
-        .cases = pool_alloc(pool, proto->n_field + proto->n_oneof_decl, sizeof *made->cases),
         .path = memcpy(pool_alloc(pool, here->depth, sizeof *here->path), here->path, here->depth * sizeof *here->path),
         .depth = here->depth,
     };
-    build_cases(here, proto, made);
     for (size_t i = 0; i < proto->n_enum_type; i++) {
         gen_scope inner = enter(here, MESSAGE_ENUM, i, proto->enum_type[i]->name);
         build_enum(&inner, proto->enum_type[i]);
@@ -246,7 +209,7 @@ static void name_values(gen_model *model, const gen_file *file)
             gen_constant *value = &of->values[j];
             value->name = pool_format(model->pool, "%s_%s%s%s", file->upper, longer[i] ? of->outer : "",
                                       longer[i] ? "_" : "", value->name);
-            names_add(&model->names, model->pool, value->name, value->at, file->wanted);
+            model_define(model, file, value->at, value->name);
         }
     }
 }

@@ -14,11 +14,11 @@ typedef Google__Protobuf__FileDescriptorProto file_proto;
 typedef Grpc__Reflection__V1__ServerReflectionRequest request_message;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response_message;
 
-enum { NAME_BYTES_MAX = 512 };
-
 struct reflection {
     Google__Protobuf__FileDescriptorSet *set;
     ProtobufCBinaryData *files; /* each serialised */
+    Grpc__Reflection__V1__ServiceResponse *services;
+    size_t n_services;
 };
 
 typedef struct inquiry {
@@ -59,6 +59,28 @@ static bool serialise(reflection *r)
     return r->files;
 }
 
+/* Lists the services by their names, "package.Name". */
+static bool list_services(reflection *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->set->n_file; i++)
+        n += r->set->file[i]->n_service;
+    r->services = calloc(n + 1, sizeof *r->services);
+    for (size_t i = 0; r->services && i < r->set->n_file; i++) {
+        const file_proto *file = r->set->file[i];
+        const char *package = file->package ? file->package : "";
+        for (size_t s = 0; s < file->n_service; s++) {
+            Grpc__Reflection__V1__ServiceResponse *service = &r->services[r->n_services];
+            grpc__reflection__v1__service_response__init(service);
+            if (asprintf(&service->name, "%s%s%s", package, package[0] ? "." : "", file->service[s]->name) < 0)
+                return false;
+            r->n_services++;
+        }
+    }
+    return r->services;
+}
+
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error)
 {
     reflection *r = calloc(1, sizeof *r);
@@ -71,7 +93,7 @@ lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_err
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the descriptors cannot be read");
     }
     drop_repeated(r->set);
-    if (!serialise(r)) {
+    if (!serialise(r) || !list_services(r)) {
         reflection_free(r);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
@@ -86,6 +108,9 @@ void reflection_free(reflection *r)
     for (size_t i = 0; r->files && i < r->set->n_file; i++)
         free(r->files[i].data);
     free(r->files);
+    for (size_t i = 0; i < r->n_services; i++)
+        free(r->services[i].name);
+    free(r->services);
     google__protobuf__file_descriptor_set__free_unpacked(r->set, NULL);
     free(r);
 }
@@ -183,37 +208,19 @@ static size_t file_of_extension(const reflection *r, const char *type, int32_t n
     return r->set->n_file;
 }
 
-/* Writes "package.Name" of a service. */
-static void full_name(const file_proto *file, size_t service, char name[NAME_BYTES_MAX])
-{
-    const char *package = file->package ? file->package : "";
-
-    snprintf(name, NAME_BYTES_MAX, "%s%s%s", package, package[0] ? "." : "", file->service[service]->name);
-}
-
 void reflection_each_service(const reflection *r, void (*see)(void *to, const char *service), void *to)
 {
-    char name[NAME_BYTES_MAX];
-
-    for (size_t i = 0; i < r->set->n_file; i++)
-        for (size_t s = 0; s < r->set->file[i]->n_service; s++) {
-            full_name(r->set->file[i], s, name);
-            see(to, name);
-        }
+    for (size_t i = 0; i < r->n_services; i++)
+        see(to, r->services[i].name);
 }
 
 bool reflection_has_service(const reflection *r, const char *wanted)
 {
-    char name[NAME_BYTES_MAX];
+    size_t i = 0;
 
-    for (size_t i = 0; i < r->set->n_file; i++) {
-        for (size_t s = 0; s < r->set->file[i]->n_service; s++) {
-            full_name(r->set->file[i], s, name);
-            if (strcmp(name, wanted) == 0)
-                return true;
-        }
-    }
-    return false;
+    while (i < r->n_services && strcmp(r->services[i].name, wanted) != 0)
+        i++;
+    return i < r->n_services;
 }
 
 /* ---- answers ---------------------------------------------------------------------- */
@@ -292,33 +299,19 @@ static void send_services(const inquiry *i, request_message *request)
     const reflection *r = i->reflection;
     Grpc__Reflection__V1__ListServiceResponse list = GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
     response_message response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
-    size_t n = 0;
 
-    for (size_t f = 0; f < r->set->n_file; f++)
-        n += r->set->file[f]->n_service;
-    Grpc__Reflection__V1__ServiceResponse *services = calloc(n + 1, sizeof *services);
-    char(*names)[NAME_BYTES_MAX] = calloc(n + 1, sizeof *names);
-    list.service = calloc(n + 1, sizeof *list.service);
-    if (services && names && list.service) {
-        for (size_t f = 0; f < r->set->n_file; f++) {
-            for (size_t s = 0; s < r->set->file[f]->n_service; s++) {
-                size_t at = list.n_service++;
-                full_name(r->set->file[f], s, names[at]);
-                grpc__reflection__v1__service_response__init(&services[at]);
-                services[at].name = names[at];
-                list.service[at] = &services[at];
-            }
-        }
-        response.message_response_case =
-            GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
-        response.list_services_response = &list;
-        send_response(i, &response, request);
-    } else {
+    list.service = calloc(r->n_services + 1, sizeof *list.service);
+    if (!list.service) {
         send_error(i, request, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return;
     }
+    for (; list.n_service < r->n_services; list.n_service++)
+        list.service[list.n_service] = &r->services[list.n_service];
+    response.message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+    response.list_services_response = &list;
+    send_response(i, &response, request);
     free(list.service);
-    free(names);
-    free(services);
 }
 
 static void send_extension_numbers(const inquiry *i, request_message *request)

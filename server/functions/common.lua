@@ -19,6 +19,7 @@ local CODE = {
   FAILED_PRECONDITION = 9, ABORTED = 10, OUT_OF_RANGE = 11, INTERNAL = 13,
 }
 local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
+local DAY_MS = 86400000
 
 -- Whether the running sub-call has written. If so, its errors are MAYBE.
 local dirty = false
@@ -65,6 +66,17 @@ local kept_ms, kept_text
 local function ms_text(ms)
   if ms ~= kept_ms then kept_ms, kept_text = ms, int(ms) end
   return kept_text
+end
+
+-- Returns 1 or more before the instant, 0 from then on.
+local function ms_until(instant, now)
+  return instant > now and math.ceil((instant - now) / 1000) or 0
+end
+
+local function check_version(expected, current)
+  if expected ~= 0 and expected ~= current then
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')
+  end
 end
 
 local function reply_of_error(e)

@@ -127,10 +127,6 @@ local function promote_others(q, me)
   if any then promote(q) end
 end
 
-local function take_place(q, me)
-  stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
-end
-
 local function queued(q, me)
   local reply = {'QUEUED'}
   for i, want in ipairs(me.wants) do reply[i + 1] = watch_ms(q, open(q, want.name)) end
@@ -146,7 +142,7 @@ end
 
 -- For a call that already waits: it gets its place (again), and perhaps its turn.
 local function wait_again(q, me)
-  take_place(q, me)
+  stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
   local taken = take_turn(q, me)
   if taken then return taken end
   tell(q)
@@ -291,7 +287,7 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   if not barred then return hold(q, me) end
   local reply
   if me.wait_ms > 0 then
-    take_place(q, me)
+    stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
     reply = queued(q, me)
   else
     reply = {'BUSY', in_the_way(q, me.wants, barred)}
@@ -625,28 +621,28 @@ define('lock_release_unseen', {}, function(base, now, token, server, trace, ...)
   return release(base, now, true, token, server, trace, ...)
 end)
 
--- Fails for a fence that no lock can have issued: fences are times of the clock, or one more than the last fence.
-local function check_fence_given(fence, now)
+-- Returns the highest fence that was seen. Fails for a fence that no lock can have issued: fences are times of the
+-- clock, or one more than the last fence.
+local function seen_before(base, fence, now)
   if fence > now + FENCE_AHEAD_US then
     fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock; no lock can have issued it")
   end
+  return tonumber(redis.call('GET', base .. 'lock:r') or 0) or foreign()
 end
 
 -- -> {'OK' or 'STALE', the highest fence seen}
 define('lock_check_fence', {}, function(base, now, presented)
-  local fence, key = tonumber(presented), base .. 'lock:r'
-  check_fence_given(fence, now)
-  local high = tonumber(redis.call('GET', key) or 0) or foreign()
+  local fence = tonumber(presented)
+  local high = seen_before(base, fence, now)
   if fence < high then return {'STALE', high} end
-  if fence > high then write('SET', key, int(fence)) end
+  if fence > high then write('SET', base .. 'lock:r', int(fence)) end
   return {'OK', fence}
 end)
 
 -- 0: none -> {'OK', the highest fence seen before}
 define('lock_reset_fence', {}, function(base, now, presented)
   local fence, key = tonumber(presented), base .. 'lock:r'
-  check_fence_given(fence, now)
-  local high = tonumber(redis.call('GET', key) or 0) or foreign()
+  local high = seen_before(base, fence, now)
   if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end
   return {'OK', high}
 end)

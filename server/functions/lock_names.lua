@@ -66,10 +66,6 @@ local function worked(units)
   return units_done
 end
 
-local function is_tired()
-  return worked(0) >= WORK_MAX
-end
-
 -- ---- names ---------------------------------------------------------------------
 
 -- Reads the state of a name; `one` is token and entry of its only holder, `several` the key of several holders.
@@ -349,13 +345,6 @@ end
 local function record_of(base, token)
   local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
   return ok and record or nil
-end
-
--- Returns owner, fence, ms left, ms held (0 if the clock was set back), permits.
-local function describe(base, holder, now)
-  local record = record_of(base, holder.token)
-  return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
-    record and math.max(ms_left(now, record.since), 0) or 0, holder.permits}
 end
 
 local function owner_of(base, token)

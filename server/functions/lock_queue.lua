@@ -47,7 +47,7 @@ local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than the longest wait
 -- whose waiters can be granted at once. `trace`: see tell_releaser.
 local function new_queue(base, now, token, server)
   return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
-    gone = {}, subscribed = {}, tired = is_tired(), work = worked(0)}
+    gone = {}, subscribed = {}, tired = worked(0) >= WORK_MAX, work = worked(0)}
 end
 
 -- Whether the holders leave room for more.
@@ -438,12 +438,6 @@ local function narrow(q)
   for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
 end
 
--- Whether a waiter is barred at one of its names; it is when one is foreign.
-local function is_barred_anywhere(q, w)
-  local ok, place = pcall(barred_at, q, w.wants, w.number)
-  return not ok or place
-end
-
 -- Offers the names of the changed lines to the waiters whose turn it is.
 local function promote(q)
   q.free = q.free or worked(0) - q.work -- reading its own names, even large ones, limits only later calls
@@ -464,7 +458,8 @@ local function promote(q)
       pass_over(q, line, w)
     elseif not q.deep or not widen(q, w) then -- otherwise it comes again
       worked(LOOK_WORK * #w.wants)
-      if is_barred_anywhere(q, w) then
+      local ok, place = pcall(barred_at, q, w.wants, w.number)
+      if not ok or place then -- a name with foreign data bars it too
         pass(line, next.number, w.want[line.name])
       else
         give_turn(q, w)

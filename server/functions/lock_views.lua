@@ -40,29 +40,29 @@ define('lock_waiting', {'no-writes'}, function(base, now, name)
   return reply
 end)
 
--- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose lease has not expired...}
+-- -> {'OK', {owner, fence, ms left, ms held (0 if the clock was set back), permits} of each whose lease has not
+--    expired...}
 define('lock_describe', {'no-writes'}, function(base, now, ...)
   local reply, args = {'OK'}, {...}
   for i = 1, #args, 2 do
     local end_us, fence, permits = running(args[i + 1], now)
     if end_us then
-      reply[#reply + 1] = describe(base, {token = args[i], end_us = end_us, fence = fence, permits = permits}, now)
+      local record = record_of(base, args[i])
+      reply[#reply + 1] = {record and record.owner or '', fence, ms_left(end_us, now),
+        record and math.max(ms_left(now, record.since), 0) or 0, permits}
     end
   end
   return reply
 end)
-
--- Wakes the calls that watch for a ForceRelease (services/lock_admin.c), on all servers.
-local function tell_forced(base)
-  write('PUBLISH', channel_of(EVERY_SERVER), 'W ' .. string.match(base, '^ls:{[^/]*/') .. 'forced}:forced')
-end
 
 -- -> {'OK', token, entry of each removed...}, for lock_describe
 define('lock_force_release', {'allow-oom'}, function(base, now, name)
   local q, reply = new_queue(base, now), {'OK'}
   look(due(q, name).lock, now, reply)
   conclude(q)
-  if #reply > 1 then tell_forced(base) end
+  if #reply > 1 then -- wakes the calls that watch for it (services/lock_admin.c)
+    write('PUBLISH', channel_of(EVERY_SERVER), 'W ' .. string.match(base, '^ls:{[^/]*/') .. 'forced}:forced')
+  end
   return reply
 end)
 

@@ -4,10 +4,6 @@
 local RESULT = 6 -- number of elements in a rule's result
 local FORGOTTEN = 500 -- chunks of a log that Reset removes at most; the others expire unused
 
-local function ms_until(instant, now)
-  return instant > now and math.ceil((instant - now) / 1000) or 0
-end
-
 -- ---- one rule ----------------------------------------------------------------------
 
 -- The tries in the current window of the clock, and the last ban: {name, end, tries, end of the window, end of the ban,

@@ -8,7 +8,6 @@
 --   rate:v   string  the highest version of recently deleted policies
 --   rate:c   string  the version of all policies, which grows with each change
 
-local DAY_MS = 86400000
 local POLICY_FIELDS = 11
 
 local function parse_policy(text)
@@ -18,16 +17,10 @@ local function parse_policy(text)
   return policy
 end
 
-local function check_policy_version(expected, current)
-  if expected ~= 0 and expected ~= current then
-    fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')
-  end
-end
-
 -- A version is the time, or higher. A version's mark is needed while the clock may be behind it, and is kept for
 -- another day.
 local function mark_version(key, version, now)
-  write('SET', key, int(version), 'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
+  write('SET', key, int(version), 'PX', int(ms_until(version, now) + DAY_MS))
 end
 
 -- The highest version of a deleted policy that may still be ahead of the clock.
@@ -53,6 +46,16 @@ local function view_policy(name, policy)
   return view
 end
 
+-- Adds the views of the first names to a reply.
+local function add_policies(reply, base, names, size)
+  local found = names[1] and redis.call('HMGET', base .. 'rate:p', unpack(names)) or {}
+  for i = 1, math.min(size, #names) do
+    local policy = parse_policy(found[i])
+    if policy then reply[#reply + 1] = view_policy(names[i], policy) end
+  end
+  return reply
+end
+
 -- expected_version 0: any -> {'OK', view}
 define('rate_put_policy', {}, function(base, now, name, expected_version, kind, algorithm, limit, period_ms, burst,
   after, ban_ms, factor, max_ban_ms)
@@ -61,7 +64,7 @@ define('rate_put_policy', {}, function(base, now, name, expected_version, kind, 
   local numbers = {limit, period_ms, burst, after, ban_ms, factor, max_ban_ms}
   local version
   redis.call('ZCARD', names) -- foreign data ends the call here, while nothing is changed
-  check_policy_version(tonumber(expected_version), old and old[2] or 0)
+  check_version(tonumber(expected_version), old and old[2] or 0)
   if old then version = old[2] + 1 else version = math.max(now, deleted_policy_version(base) + 1) end
   local all = next_policies_version(base, now)
   local policy = {'policy', version, tonumber(kind), algorithm}
@@ -87,12 +90,7 @@ end)
 define('rate_list_policies', {'no-writes'}, function(base, now, after, page_size)
   local from, size = after == '' and '-' or '(' .. after, tonumber(page_size)
   local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, '+', 'LIMIT', 0, size + 1)
-  local reply = {'OK', names[size + 1] and '1' or '0'}
-  for i = 1, math.min(size, #names) do
-    local policy = parse_policy(redis.call('HGET', base .. 'rate:p', names[i]))
-    if policy then reply[#reply + 1] = view_policy(names[i], policy) end
-  end
-  return reply
+  return add_policies({'OK', names[size + 1] and '1' or '0'}, base, names, size)
 end)
 
 -- known: the version of all policies that the server knows, or ''; after: the last name of the page before, '' = none
@@ -104,13 +102,7 @@ define('rate_domain_policies', {'no-writes'}, function(base, now, domain, known,
   local from = after == '' and '[' .. domain .. '/' or '(' .. after
   local behind = '(' .. domain .. '0' -- '0' is the character after the slash
   local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, behind, 'LIMIT', 0, size + 1)
-  local reply = {'OK', version, names[size + 1] and names[size] or ''}
-  local found = #names > 0 and redis.call('HMGET', base .. 'rate:p', unpack(names)) or {}
-  for i = 1, math.min(size, #names) do
-    local policy = parse_policy(found[i])
-    if policy then reply[#reply + 1] = view_policy(names[i], policy) end
-  end
-  return reply
+  return add_policies({'OK', version, names[size + 1] and names[size] or ''}, base, names, size)
 end)
 
 -- expected_version 0: any -> {'OK'}
@@ -118,7 +110,7 @@ define('rate_delete_policy', {}, function(base, now, name, expected_version)
   local policies, names = base .. 'rate:p', base .. 'rate:n'
   local old = parse_policy(redis.call('HGET', policies, name)) or fail('NOT_FOUND', 'name: no such policy')
   redis.call('ZCARD', names)
-  check_policy_version(tonumber(expected_version), old[2])
+  check_version(tonumber(expected_version), old[2])
   local version = math.max(old[2], deleted_policy_version(base))
   local all = next_policies_version(base, now)
   write('HDEL', policies, name)

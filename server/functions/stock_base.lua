@@ -17,8 +17,6 @@
 --   stock:m:<sku>            hash    units under way between buckets: stock_moves.lua
 -- docs/stock.md has their sizes and ends.
 
-local DAY_MS = 86400000
-
 -- An item's numbers, in packed order. opens, closes: the sale's window in us, 0 = has begun, never ends. retain: how
 -- many ms an order is remembered. born: the version with which the item was created. era: the version with which its
 -- current buyer counts began. A line keeps the era in which it was sold: it belongs to this item if its era >= born,
@@ -79,11 +77,6 @@ end
 local function encode(text)
   if not string.find(text, '[^A-Za-z0-9._~-]') then return text end
   return (string.gsub(text, '[^A-Za-z0-9._~-]', percent))
-end
-
--- Returns 1 or more before the instant, 0 from then on.
-local function ms_until(instant, now)
-  return instant > now and math.ceil((instant - now) / 1000) or 0
 end
 
 -- Returns 'NOT_OPEN' or 'CLOSED' outside the sale's window; otherwise nil.

@@ -51,12 +51,6 @@ local function is_pool(s)
   return string.find(s.base, '/%d+/0}:$') ~= nil
 end
 
-local function check_version(expected, current)
-  if expected ~= 0 and expected ~= current then
-    fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')
-  end
-end
-
 local function change_item(s, item)
   item[CHANGED] = true
   touch(s)

@@ -185,23 +185,13 @@ const char *answer_id(answer *a, const char *asked)
     return asked[0] != '\0' ? asked : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
 }
 
-void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms)
-{
-    answer_alarm_at(a, a->plan->calls[0].base, function, argument, in_ms);
-}
-
-void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms)
+void answer_alarm(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms)
 {
     add_alarm(
         a, (service_alarm){.base = base, .function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
 }
 
-void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
-{
-    answer_lasting_alarm_at(a, a->plan->calls[0].base, function, in_ms);
-}
-
-void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms)
+void answer_lasting_alarm(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms)
 {
     add_alarm(
         a, (service_alarm){

@@ -95,27 +95,14 @@ static void read_entry(plan *p, const envoy_entry *from, domain_entry *to)
     to->value = name_of(p, from->value.data, from->value.len, &to->start);
 }
 
-static char *put(char *to, const char *text)
-{
-    size_t len = strlen(text);
-
-    memcpy(to, text, len);
-    return to + len;
-}
-
 /* Returns "key=value/key". An entry without a value is only its key. */
 static const char *join(plan *p, const domain_entry *entries, size_t n)
 {
-    size_t len = 1;
+    const char *text = "";
 
     for (size_t i = 0; i < n; i++)
-        len += strlen(entries[i].key) + strlen(entries[i].value) + 2;
-    char *text = memory_in(p->arena, len), *end = text;
-    for (size_t i = 0; i < n; i++) {
-        end = put(put(end, i > 0 ? "/" : ""), entries[i].key);
-        if (entries[i].value[0] != '\0')
-            end = put(put(end, "="), entries[i].value);
-    }
+        text = memory_printf_in(p->arena, "%s%s%s%s%s", text, i > 0 ? "/" : "", entries[i].key,
+                                entries[i].value[0] != '\0' ? "=" : "", entries[i].value);
     return text;
 }
 

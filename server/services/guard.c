@@ -6,7 +6,7 @@
 
 #include "memory.h"
 #include "services/idempotency.h"
-#include "services/lock_part.h"
+#include "services/lock.h"
 #include "services/ratelimit.h"
 #include "services/stock.h"
 
@@ -27,7 +27,7 @@ static lks_rpc_slice place_of(plan *p, const char *part, const char *own, const 
         plan_invalid(p, "group: must be set, here or for the request");
     plan_check_name(p, "group", group);
     guard_within(p, part);
-    return plan_failed(p) ? lks_rpc_slice_of("") : plan_base(p, group);
+    return plan_failed(p) ? lks_rpc_slice_of("") : plan_base(p, group, NULL);
 }
 
 static lks_rpc_slice place_of_record(plan *p, const char *common, const lks_guard_once *once)
@@ -152,7 +152,7 @@ static void renew_finish(const lks_guard_service_renew_request *request, answer 
                         : is_of_locks ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
                                       : lost_part(a, reply);
     if (stock && (renewed || is_of_locks))
-        answer_lasting_alarm_at(a, of->stock, fn_stock_expire.name, stock->hold_ms);
+        answer_lasting_alarm(a, of->stock, fn_stock_expire.name, stock->hold_ms);
 }
 
 /* ---- Leave ---- */
@@ -165,17 +165,13 @@ typedef struct attempt_end {
 
 static attempt_end end_of(plan *p, const lks_leave_request *request)
 {
-    lks_stored_result result = LKS_STORED_RESULT_INIT;
     const lks_rpc_slice none = lks_rpc_slice_of("");
+    lks_rpc_slice result;
 
     switch ((int)request->kind) {
     case LKS_LEAVE_KIND_COMPLETE:
-        idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
-        result.code = request->code;
-        result.body = request->body;
-        result.n_headers = request->n_headers;
-        result.headers = request->headers;
-        return (attempt_end){"C", request->once ? idempotency_packed(p, &result) : none};
+        result = idempotency_success(p, request->code, request->body, request->n_headers, request->headers);
+        return (attempt_end){"C", request->once ? result : none};
     case LKS_LEAVE_KIND_RETRYABLE:
         return (attempt_end){"T", none};
     case LKS_LEAVE_KIND_FINAL:

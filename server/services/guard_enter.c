@@ -5,7 +5,7 @@
 #include "memory.h"
 #include "services/guard.h"
 #include "services/idempotency.h"
-#include "services/lock_part.h"
+#include "services/lock.h"
 #include "services/ratelimit.h"
 #include "services/stock.h"
 
@@ -227,8 +227,8 @@ void enter_keep_waiting(const lks_enter_request *request, answer *a, const store
         lock_keep_waiting(a, request->locks->n_targets, request->locks->targets, reply);
         return;
     }
-    answer_alarm_at(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
-                    argument(a, ARG_GUARD_ENTER_WAITER).data, answer_int(a, reply, 2));
+    answer_alarm(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
+                 argument(a, ARG_GUARD_ENTER_WAITER).data, answer_int(a, reply, 2));
     answer_waits(a);
 }
 
@@ -297,8 +297,8 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
         for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
             a->units += (uint64_t)request->stock->lines[i]->quantity;
         if (request->stock->hold_ms > 0) /* the hold of a repeated order may have ended */
-            answer_lasting_alarm_at(a, ((const guard_kept *)a->plan->kept)->stock, fn_stock_expire.name,
-                                    response->hold_ms > 0 ? response->hold_ms : -1);
+            answer_lasting_alarm(a, ((const guard_kept *)a->plan->kept)->stock, fn_stock_expire.name,
+                                 response->hold_ms > 0 ? response->hold_ms : -1);
     }
     if (answer_count(a, reply) > at)
         read_rules(request, a, reply, at, response);

@@ -12,7 +12,7 @@
  * step, or the locks end with their lease. */
 #include "memory.h"
 #include "services/guard.h"
-#include "services/lock_part.h"
+#include "services/lock.h"
 
 static lks_enter_request rest_of(const lks_enter_request *request)
 {

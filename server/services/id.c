@@ -74,11 +74,6 @@ static void snowflake_prepare(const lks_next_request *request, plan *p)
         plan_grant(p, &state->snowflake);
 }
 
-static void snowflake_next(const ProtobufCMessage *request, plan *p)
-{
-    snowflake_prepare((const lks_next_request *)(const void *)request, p);
-}
-
 /* Sets the error for an id_grant that grants nothing. */
 static void refuse_grant(answer *a, const store_value *reply)
 {
@@ -145,7 +140,7 @@ static void snowflake_finish(const lks_next_request *request, answer *a, lks_nex
     if (snowflake_take(&state->snowflake, a->plan->now_ns, count, response->ids))
         return;
     if (a->plan->round < ROUNDS_MAX)
-        answer_next_round(a, snowflake_next);
+        answer_next_round(a, plan_again);
     else
         lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
                       "kind: fewer ids are left than the request asks for");
@@ -194,11 +189,6 @@ static void sequence_prepare(const lks_next_request *request, plan *p)
     args_id_sequence(p, .how_many = taken_for(state, count));
 }
 
-static void sequence_next(const ProtobufCMessage *request, plan *p)
-{
-    sequence_prepare((const lks_next_request *)(const void *)request, p);
-}
-
 static void sequence_finish(const lks_next_request *request, answer *a, lks_next_response *response)
 {
     id_state *state = a->plan->state;
@@ -214,7 +204,7 @@ static void sequence_finish(const lks_next_request *request, answer *a, lks_next
         if (a->n_replies > 0)
             sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last);
         if (sequences_left(state->sequences, of) < (int64_t)count) {
-            answer_next_round(a, sequence_next); /* other calls took the numbers after this one was planned */
+            answer_next_round(a, plan_again); /* other calls took the numbers after this one was planned */
             return;
         }
         first = sequences_take(state->sequences, of, (int64_t)count);

@@ -9,6 +9,8 @@
 
 enum {
     KEY_BYTES_MAX = 255,
+    LEASE_MS_MIN = 10,
+    LEASE_MS_MAX = 86400000,
     FINGERPRINT_BYTES_MAX = 64,
     RETAIN_MS_MIN = 1000,
     RETAIN_MS_DEFAULT = 86400000,
@@ -27,8 +29,8 @@ lks_rpc_slice idempotency_base(plan *p, const char *group, const char *scope, co
     if (plan_failed(p))
         return lks_rpc_slice_of("");
     if (group[0] == '\0')
-        return plan_base_of_pair(p, scope, key);
-    lks_rpc_slice base = plan_base(p, group);
+        return plan_base(p, scope, key);
+    lks_rpc_slice base = plan_base(p, group, NULL);
     return lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s/%s:", (int)base.len, base.data,
                                              plan_encode(p->arena, scope), plan_encode(p->arena, key)));
 }
@@ -65,7 +67,7 @@ const char *idempotency_id(plan *p, const char *field, const char *id)
 
 void idempotency_check_lease(plan *p, int64_t lease_ms)
 {
-    plan_check_range(p, "lease_ms", lease_ms, IDEMPOTENCY_LEASE_MS_MIN, IDEMPOTENCY_LEASE_MS_MAX);
+    plan_check_range(p, "lease_ms", lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
 }
 
 /* ---- Begin ---------------------------------------------------------------------- */
@@ -106,7 +108,8 @@ void begin_finish(const lks_begin_request *request, answer *a, lks_begin_respons
 
     (void)request;
     if (answer_says(reply, "WAIT")) {
-        answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
+        answer_alarm(a, a->plan->calls[0].base, fn_idempotency_lease_over.name, a->plan->server,
+                     answer_int(a, reply, 2));
         answer_waits(a);
         return;
     }

@@ -6,12 +6,6 @@
 #include "functions/arguments.h"
 #include "services/service.h"
 
-/* Bounds in the contract that several methods share. */
-enum {
-    IDEMPOTENCY_LEASE_MS_MIN = 10,
-    IDEMPOTENCY_LEASE_MS_MAX = 86400000,
-};
-
 /* Checks scope and key, and returns the base of their record: a separate group, or within `group` if that is not
  * empty. */
 lks_rpc_slice idempotency_base(plan *p, const char *group, const char *scope, const char *key);
@@ -35,10 +29,9 @@ enum { IDEMPOTENCY_DETAIL_BYTES_MAX = 1024 };
 
 /* idempotency_result.c. A result is stored serialized, as it will be sent. */
 
-void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_result_header *const *headers);
-lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result);
-
-/* Returns the result that is replayed after a FINAL failure. */
+/* Checks and returns the result of a Complete; and the result that is replayed after a FINAL failure. */
+lks_rpc_slice idempotency_success(plan *p, int32_t code, ProtobufCBinaryData body, size_t n_headers,
+                                  lks_result_header **headers);
 lks_rpc_slice idempotency_failure(plan *p, const char *detail);
 
 /* Returns element i of a reply, in the arena. NULL, with a->error set: it is not a result. */

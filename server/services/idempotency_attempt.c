@@ -31,16 +31,11 @@ void extend_finish(const lks_extend_request *request, answer *a, lks_extend_resp
 
 void complete_prepare(const lks_complete_request *request, plan *p)
 {
-    lks_stored_result result = LKS_STORED_RESULT_INIT;
-
     idempotency_call(p, &fn_idempotency_complete, "", request->scope, request->key);
     int64_t fence = checked_fence(p, request->fence);
-    idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
-    result.code = request->code;
-    result.body = request->body;
-    result.n_headers = request->n_headers;
-    result.headers = request->headers;
-    args_idempotency_complete(p, .fence = fence, .result = idempotency_packed(p, &result));
+    args_idempotency_complete(
+        p, .fence = fence,
+        .result = idempotency_success(p, request->code, request->body, request->n_headers, request->headers));
 }
 
 void complete_finish(const lks_complete_request *request, answer *a, lks_complete_response *response)

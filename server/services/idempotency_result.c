@@ -30,35 +30,39 @@ static void check_header(plan *p, size_t i, const lks_result_header *header)
         plan_invalid(p, "headers[%zu].value: must be 0 to %d bytes long", i, HEADER_VALUE_BYTES_MAX);
 }
 
-void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_result_header *const *headers)
+static lks_rpc_slice packed(plan *p, int32_t code, ProtobufCBinaryData body, size_t n_headers,
+                            lks_result_header **headers)
 {
-    if (body_len > BODY_BYTES_MAX)
+    lks_stored_result result = LKS_STORED_RESULT_INIT;
+
+    result.code = code;
+    result.body = body;
+    result.n_headers = n_headers;
+    result.headers = headers;
+    uint8_t *bytes = memory_in(p->arena, protobuf_c_message_get_packed_size(&result.base));
+    return (lks_rpc_slice){(const char *)bytes, protobuf_c_message_pack(&result.base, bytes)};
+}
+
+lks_rpc_slice idempotency_success(plan *p, int32_t code, ProtobufCBinaryData body, size_t n_headers,
+                                  lks_result_header **headers)
+{
+    if (body.len > BODY_BYTES_MAX)
         plan_invalid(p, "body: must be 0 to %d bytes long", BODY_BYTES_MAX);
     if (n_headers > HEADERS_MAX)
         plan_invalid(p, "headers: at most %d", HEADERS_MAX);
     for (size_t i = 0; i < n_headers && !plan_failed(p); i++)
         check_header(p, i, headers[i]);
-}
-
-lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result)
-{
-    uint8_t *bytes = memory_in(p->arena, protobuf_c_message_get_packed_size(&result->base));
-
-    return (lks_rpc_slice){(const char *)bytes, protobuf_c_message_pack(&result->base, bytes)};
+    return packed(p, code, body, n_headers, headers);
 }
 
 lks_rpc_slice idempotency_failure(plan *p, const char *detail)
 {
     lks_result_header header = LKS_RESULT_HEADER_INIT;
     lks_result_header *headers[] = {&header};
-    lks_stored_result result = LKS_STORED_RESULT_INIT;
 
     header.key = failure_header;
     header.value = detail;
-    result.code = FAILURE_CODE;
-    result.n_headers = 1;
-    result.headers = headers;
-    return idempotency_packed(p, &result);
+    return packed(p, FAILURE_CODE, (ProtobufCBinaryData){0}, 1, headers);
 }
 
 lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_t i)

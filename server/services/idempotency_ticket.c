@@ -16,7 +16,7 @@ void issue_ticket_prepare(const lks_issue_ticket_request *request, plan *p)
     plan_check_range(p, "ttl_ms", request->ttl_ms, TTL_MS_MIN, TTL_MS_MAX);
     lks_rpc_random_id(ticket);
     p->kept = ticket;
-    plan_call_of_pair(p, &fn_idempotency_issue_ticket, request->scope, ticket);
+    plan_call_at(p, &fn_idempotency_issue_ticket, plan_base(p, request->scope, ticket), 0);
     args_idempotency_issue_ticket(p, .subject = request->subject, .ttl_ms = request->ttl_ms);
 }
 
@@ -32,7 +32,7 @@ void consume_ticket_prepare(const lks_consume_ticket_request *request, plan *p)
     plan_check_name(p, "subject", request->subject);
     plan_check_name(p, "ticket", request->ticket);
     const char *consumer = idempotency_id(p, "consumer_id", request->consumer_id);
-    plan_call_of_pair(p, &fn_idempotency_consume_ticket, request->scope, request->ticket);
+    plan_call_at(p, &fn_idempotency_consume_ticket, plan_base(p, request->scope, request->ticket), 0);
     args_idempotency_consume_ticket(p, .subject = request->subject, .consumer = consumer);
 }
 

@@ -5,6 +5,8 @@
 
 #include "services/lock.h"
 
+LKS_LOCK_METHODS(SERVICE_DECLARE)
+
 enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
@@ -236,7 +238,8 @@ lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const s
 void lock_keep_waiting(answer *a, size_t n, lks_target *const *targets, const store_value *reply)
 {
     for (size_t i = 0; i < n; i++)
-        answer_alarm(a, fn_lock_promote.name, plan_encode(a->arena, targets[i]->name), answer_int(a, reply, 1 + i));
+        answer_alarm(a, a->plan->calls[0].base, fn_lock_promote.name, plan_encode(a->arena, targets[i]->name),
+                     answer_int(a, reply, 1 + i));
     answer_waits(a);
 }
 

@@ -7,6 +7,8 @@
 #include "services/lock.h"
 #include "services/walk.h"
 
+LKS_LOCK_METHODS(SERVICE_DECLARE)
+
 enum {
     WATCH_MS_MAX = 86400000,
     PAGE_MAX = 1000,
@@ -23,6 +25,7 @@ static const char FORCED[] = "forced";
 /* The result of the first round of Inspect and ForceRelease. A second round reads the holders, because one call of a
  * function cannot read thousands. */
 typedef struct found {
+    const char *group, *name;
     const store_value *reply;
     size_t first;               /* the element with the first holder's token; its entry follows, then the next holder */
     const store_value *waiting; /* for Inspect */
@@ -35,7 +38,9 @@ static void name_prepare(const plan_function *function, const char *group, const
     plan_call(p, function, group, name, 0);
     plan_weighs(p, HOLDERS_WEIGHT);
     args_lock_inspect(p, .name = name);
-    p->kept = memory_in(p->arena, sizeof(found));
+    found *f = p->kept = memory_in(p->arena, sizeof *f);
+    f->group = group;
+    f->name = name;
 }
 
 void inspect_prepare(const lks_inspect_request *request, plan *p)
@@ -71,31 +76,18 @@ void watch_force_releases_finish(const lks_watch_force_releases_request *request
         answer_waits(a);
 }
 
-static void describe_holders(const char *group, const char *name, plan *p)
+static void describe_holders(const ProtobufCMessage *request, plan *p)
 {
     const found *f = p->kept;
+    (void)request;
 
     for (size_t at = f->first; at + 1 < f->reply->n; at += 2) {
         if ((at - f->first) / 2 % DESCRIBED_MAX == 0) {
-            plan_call(p, &fn_lock_describe, group, name, DESCRIBED_MAX);
+            plan_call(p, &fn_lock_describe, f->group, f->name, DESCRIBED_MAX);
             plan_weighs(p, DESCRIBE_WEIGHT);
         }
         each_lock_describe(p, .token = f->reply->element[at].string, .entry = f->reply->element[at + 1].string);
     }
-}
-
-static void inspect_next(const ProtobufCMessage *message, plan *p)
-{
-    const lks_inspect_request *request = (const lks_inspect_request *)(const void *)message;
-
-    describe_holders(request->group, request->name, p);
-}
-
-static void force_release_next(const ProtobufCMessage *message, plan *p)
-{
-    const lks_force_release_request *request = (const lks_force_release_request *)(const void *)message;
-
-    describe_holders(request->group, request->name, p);
 }
 
 /* Whether lock_list can have returned it: a SCAN cursor and any number of ".<12 hex digits>". */
@@ -158,7 +150,9 @@ static bool find_holders(answer *a, size_t first)
 
     if (a->plan->round > 0)
         return false;
-    *f = (found){.reply = a->replies[0], .first = first, .waiting = a->n_replies > 1 ? a->replies[1] : NULL};
+    f->reply = a->replies[0];
+    f->first = first;
+    f->waiting = a->n_replies > 1 ? a->replies[1] : NULL;
     return answer_count(a, f->reply) > first;
 }
 
@@ -212,7 +206,7 @@ static lks_lock_waiter **new_queue(answer *a, const store_value *waiting, size_t
 void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response)
 {
     if (find_holders(a, 5)) {
-        answer_next_round(a, inspect_next);
+        answer_next_round(a, describe_holders);
         return;
     }
     const found *f = a->plan->kept;
@@ -255,7 +249,7 @@ void force_release_finish(const lks_force_release_request *request, answer *a, l
 {
     (void)request;
     if (find_holders(a, 1))
-        answer_next_round_applied(a, force_release_next);
+        answer_next_round_applied(a, describe_holders);
     else
         response->removed = new_holders(a, &response->n_removed);
 }

@@ -13,17 +13,6 @@ bool plan_failed(const plan *p)
     return p->error.code != LKS_OK;
 }
 
-const char *plan_path(plan *p, const char *format, ...)
-{
-    char text[LKS_ERROR_MESSAGE_MAX];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return memory_copy_in(p->arena, text, strlen(text));
-}
-
 void plan_invalid(plan *p, const char *format, ...)
 {
     char text[LKS_ERROR_MESSAGE_MAX];
@@ -122,35 +111,24 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return out;
 }
 
-/* Returns "ls:{ns/a}:", or with b "ls:{ns/a/b}:". */
-static lks_rpc_slice base_of(plan *p, const char *a, const char *b)
+lks_rpc_slice plan_base(plan *p, const char *group, const char *second)
 {
     static const char open[] = "ls:{";
-    size_t a_len = strlen(a);
-    size_t b_len = b ? strlen(b) : 0;
-    char *base = memory_in(p->arena, sizeof open + 3 * (p->ns.len + a_len + b_len) + sizeof "//}:");
+    size_t group_len = strlen(group);
+    size_t second_len = second ? strlen(second) : 0;
+    char *base = memory_in(p->arena, sizeof open + 3 * (p->ns.len + group_len + second_len) + sizeof "//}:");
     char *end = base;
 
     memcpy(end, open, sizeof open - 1);
     end = encode_to(end + sizeof open - 1, p->ns.data, p->ns.len);
     *end++ = '/';
-    end = encode_to(end, a, a_len);
-    if (b) {
+    end = encode_to(end, group, group_len);
+    if (second) {
         *end++ = '/';
-        end = encode_to(end, b, b_len);
+        end = encode_to(end, second, second_len);
     }
     memcpy(end, "}:", 2);
     return (lks_rpc_slice){.data = base, .len = (size_t)(end + 2 - base)};
-}
-
-lks_rpc_slice plan_base(plan *p, const char *group)
-{
-    return base_of(p, group, NULL);
-}
-
-lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second)
-{
-    return base_of(p, first, second);
 }
 
 /* Makes room for one more call: the array doubles when its count is a power of two. */
@@ -193,12 +171,7 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
         plan_invalid(p, "group: must be set unless the request names exactly one thing");
     plan_check_name(p, "group", group);
     if (!plan_failed(p))
-        start_call(p, function, base_of(p, group, NULL), each_max);
-}
-
-void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second)
-{
-    plan_call_at(p, function, plan_base_of_pair(p, first, second), 1);
+        start_call(p, function, plan_base(p, group, NULL), each_max);
 }
 
 void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, size_t each_max)
@@ -214,6 +187,13 @@ void plan_moves_call(plan *p, unsigned n, unsigned k)
     lks_rpc_slice *base = &p->calls[p->n_calls - 1].base;
     const char *moved = memory_printf_in(p->arena, "%.*s/%u/%u}:", (int)(base->len - 2), base->data, n, k);
     *base = lks_rpc_slice_of(moved);
+}
+
+void plan_again(const ProtobufCMessage *request, plan *p)
+{
+    for (size_t i = 0; i < p->service->n_methods; i++)
+        if (p->service->methods[i].method == p->method)
+            p->service->methods[i].prepare(request, p);
 }
 
 bool plan_calls(const plan *p, const plan_function *function)

@@ -61,9 +61,12 @@ recent *ratelimit_refusals_of(void *state)
 /* The kind of a policy, as functions store it. Older servers treat UNLIMITED as a shadow. */
 enum { PLAIN, SHADOW, UNLIMITED };
 
-static limit_spec spec_of(answer *a, const store_value *view)
+limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
 {
-    if (answer_int(a, view, 2) == UNLIMITED)
+    const int64_t kind = answer_int(a, view, 2);
+
+    *shadow = kind == SHADOW;
+    if (kind == UNLIMITED)
         return (limit_spec){.algorithm = LKS_ALGORITHM_UNSPECIFIED};
     return (limit_spec){
         .algorithm = (lks_algorithm)answer_enum(a, view, 3, &lockstock__v1__algorithm__descriptor),
@@ -75,12 +78,6 @@ static limit_spec spec_of(answer *a, const store_value *view)
         .factor = answer_int(a, view, VIEW_NUMBERS + 5),
         .max_ban_ms = answer_int(a, view, VIEW_NUMBERS + 6),
     };
-}
-
-limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
-{
-    *shadow = answer_int(a, view, 2) == SHADOW;
-    return spec_of(a, view);
 }
 
 static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
@@ -114,10 +111,11 @@ static lks_policy *new_policy(answer *a, const store_value *view)
     lks_policy *policy = memory_in(a->arena, sizeof *policy);
 
     *policy = (lks_policy)LKS_POLICY_INIT;
-    limit_spec spec = spec_of(a, view);
+    bool shadow;
+    limit_spec spec = ratelimit_read_view(a, view, &shadow);
     policy->name = answer_text(a, view, 0);
     policy->version = answer_int(a, view, 1);
-    policy->shadow = answer_int(a, view, 2) == SHADOW;
+    policy->shadow = shadow;
     policy->unlimited = spec.algorithm == LKS_ALGORITHM_UNSPECIFIED;
     policy->limit = policy->unlimited ? NULL : new_limit(a, &spec);
     return policy;
@@ -125,7 +123,6 @@ static lks_policy *new_policy(answer *a, const store_value *view)
 
 /* ---- what this server knows ---- */
 
-enum { KEY_PARTS = 2 };
 enum { KIND, FIRST_NUMBER, NUMBERS = FIRST_NUMBER + 7 }; /* kind: the algorithm and flags */
 enum { EXISTS = 1 << 8, IS_SHADOW = 1 << 9, ALGORITHM = EXISTS - 1 };
 _Static_assert((int)NUMBERS <= (int)RECENT_NUMBERS, "a policy has room");
@@ -135,17 +132,14 @@ static recent *policies_of(const plan *p)
     return ((const ratelimit_state *)p->state)->policies;
 }
 
-static recent_key key_of(const plan *p, const char *name, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *name)
 {
-    part[0] = p->ns;
-    part[1] = lks_rpc_slice_of(name);
-    return (recent_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){{p->ns, lks_rpc_slice_of(name)}, 2};
 }
 
 static bool find_policy(const plan *p, const char *name, known_policy *ret)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(p, name, part);
+    const recent_key key = key_of(p, name);
     const recent_fact *known = recent_find(policies_of(p), &key, p->now_ns);
 
     if (!known)
@@ -159,8 +153,7 @@ static bool find_policy(const plan *p, const char *name, known_policy *ret)
 
 static void keep_policy(const answer *a, const char *name, const known_policy *policy)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(a->plan, name, part);
+    const recent_key key = key_of(a->plan, name);
     const limit_spec *s = &policy->spec;
     const uint64_t until_ns = a->plan->now_ns + RATELIMIT_POLICY_AGE_MAX_NS;
     const int64_t kind = s->algorithm | (policy->exists ? EXISTS : 0) | (policy->shadow ? IS_SHADOW : 0);
@@ -173,8 +166,7 @@ static void keep_policy(const answer *a, const char *name, const known_policy *p
 /* Forgets the policy, so that this server sees its own change at once. */
 static void forget(const answer *a, const char *name)
 {
-    lks_rpc_slice part[KEY_PARTS];
-    const recent_key key = key_of(a->plan, name, part);
+    const recent_key key = key_of(a->plan, name);
 
     recent_forget(policies_of(a->plan), &key, a->now_ns);
     ratelimit_domains_forget(ratelimit_domains_of(a->plan), a->plan->ns, name);

@@ -14,10 +14,8 @@ enum { MS = 1000000 };
 enum { OUTCOME, LIMIT, REMAINING, RETRY_AT, RESET_AT, BAN_ENDS, NUMBERS }; /* instants in ns of CLOCK_MONOTONIC */
 _Static_assert((int)NUMBERS <= (int)RECENT_NUMBERS, "a refusal has room");
 
-enum { KEY_PARTS = 4 };
-
 struct ratelimit_question {
-    lks_rpc_slice part[KEY_PARTS];
+    recent_key key;
     bool has_penalty, is_known;
     recent_fact known;
 };
@@ -35,11 +33,6 @@ static bool may_be_kept(const lks_check_request *request)
     return request->n_rules == 1 && request->cost <= 1 && !request->peek && request->request_id[0] == '\0';
 }
 
-static recent_key key_of(const struct ratelimit_question *q)
-{
-    return (recent_key){.part = q->part, .n = KEY_PARTS};
-}
-
 bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty)
 {
     recent *r = ratelimit_refusals_of(p->state);
@@ -49,12 +42,12 @@ bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const
     if (!r || !may_be_kept(request))
         return false;
     struct ratelimit_question *q = memory_in(p->arena, sizeof *q);
-    *q = (struct ratelimit_question){.part = {p->ns, lks_rpc_slice_of(request->group[0] != '\0' ? request->group : key),
+    *q = (struct ratelimit_question){.key = {{p->ns, lks_rpc_slice_of(answer_group(request->group, key)),
                                               lks_rpc_slice_of(key), lks_rpc_slice_of(rule)},
+                                             4},
                                      .has_penalty = has_penalty};
     kept->question = q;
-    recent_key of = key_of(q);
-    const recent_fact *known = recent_find(r, &of, p->now_ns);
+    const recent_fact *known = recent_find(r, &q->key, p->now_ns);
     if (known) {
         q->is_known = true;
         q->known = *known;
@@ -116,10 +109,9 @@ void ratelimit_learn(const answer *a, const lks_check_response *response)
         return;
     const lks_rule_result *rule = response->rules[0];
     recent *r = ratelimit_refusals_of(p->state);
-    recent_key key = key_of(q);
     int64_t valid_ms = valid_for_ms(q, rule), now = (int64_t)a->now_ns;
     if (valid_ms <= 0) {
-        recent_forget(r, &key, a->now_ns);
+        recent_forget(r, &q->key, a->now_ns);
         return;
     }
     uint64_t until = valid_ms < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)valid_ms * MS : REFUSAL_KNOWN_NS;
@@ -131,5 +123,5 @@ void ratelimit_learn(const answer *a, const lks_check_response *response)
                                          [RETRY_AT] = now + rule->retry_after_ms * MS,
                                          [RESET_AT] = now + rule->reset_after_ms * MS,
                                          [BAN_ENDS] = now + rule->banned_ms * MS}};
-    recent_put(r, p->calls[0].base, &key, &what, a->now_ns);
+    recent_put(r, p->calls[0].base, &q->key, &what, a->now_ns);
 }

@@ -15,8 +15,8 @@ enum {
 
 typedef struct place {
     uint64_t hash;
-    uint64_t drops, all_drops; /* the counters when it was put */
-    uint32_t base;             /* the counter of its base */
+    uint64_t drops; /* the counter of its base when it was put */
+    uint32_t base;
     uint32_t len;
     recent_fact what;
     char key[RECENT_KEY_BYTES_MAX];
@@ -24,7 +24,6 @@ typedef struct place {
 
 struct recent {
     uint64_t latest_ns; /* all ends are before or at this time */
-    uint64_t all_drops;
     uint64_t drops[BASES];
     size_t sets;
     place places[]; /* SET of them form a set */
@@ -59,7 +58,7 @@ static place *set_of(recent *r, uint64_t hash)
 
 static bool counts(const recent *r, const place *p, uint64_t now_ns)
 {
-    return now_ns < p->what.until_ns && p->drops == r->drops[p->base] && p->all_drops == r->all_drops;
+    return now_ns < p->what.until_ns && p->drops == r->drops[p->base];
 }
 
 static place *find(recent *r, const char *key, uint32_t len, uint64_t hash, uint64_t now_ns)
@@ -136,7 +135,6 @@ void recent_put(recent *r, lks_rpc_slice base, const recent_key *key, const rece
     p->hash = hash;
     p->base = (uint32_t)(hash_of(base.data, base.len) % BASES);
     p->drops = r->drops[p->base];
-    p->all_drops = r->all_drops;
     p->len = len;
     p->what = *what;
     memcpy(p->key, text, len);
@@ -159,5 +157,6 @@ void recent_drop(recent *r, lks_rpc_slice base)
 
 void recent_drop_all(recent *r)
 {
-    r->all_drops++;
+    for (size_t i = 0; i < BASES; i++)
+        r->drops[i]++;
 }

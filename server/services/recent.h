@@ -36,7 +36,7 @@ typedef struct recent_fact {
 
 /* The key of a fact: the same parts in the same order. */
 typedef struct recent_key {
-    const lks_rpc_slice *part;
+    lks_rpc_slice part[4];
     size_t n;
 } recent_key;
 

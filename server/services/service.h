@@ -16,6 +16,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "memory.h"
 #include "store/types.h"
 
 enum {
@@ -223,7 +224,7 @@ void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf
 bool plan_failed(const plan *p);
 
 /* printf into the call's arena, for paths such as "targets[3].name". */
-const char *plan_path(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define plan_path(p, ...) memory_printf_in((p)->arena, __VA_ARGS__)
 
 /* Check a value; errors name the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or empty; a length within bounds; a
  * number within bounds. */
@@ -238,16 +239,15 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
  * weight. */
 void plan_call(plan *p, const plan_function *function, const char *group, const char *only, size_t each_max);
 
-/* The same for data placed by two names, which form a separate group, "ls:{ns/first/second}:", different from every
- * `group`. Both must have been checked. */
-void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
-
-/* The same for a base that the service has made. */
+/* The same for a base that the service has made (plan_base). */
 void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, size_t each_max);
 
 /* Sends the last call to part k of the n parts of its group, "ls:{ns/group/n/k}:", which is different from every
  * `group` and pair. */
 void plan_moves_call(plan *p, unsigned n, unsigned k);
+
+/* A service_next: the method's prepare. */
+void plan_again(const ProtobufCMessage *request, plan *p);
 
 /* Whether the plan's first call is of that function. */
 bool plan_calls(const plan *p, const plan_function *function);
@@ -281,10 +281,11 @@ void plan_arg_int(plan *p, int64_t value);
 void plan_arg_flag(plan *p, bool value);
 void plan_arg_bytes(plan *p, lks_rpc_slice bytes);
 
-/* Return the key base "ls:{ns/group}:", or "ls:{ns/first/second}:", with its parts percent-encoded (all except
- * [A-Za-z0-9._~-]); and the inverse for a part of a key. In the arena. */
-lks_rpc_slice plan_base(plan *p, const char *group);
-lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second);
+/* Returns the key base "ls:{ns/group}:", or "ls:{ns/group/second}:", which is different from every group; second NULL:
+ * none. Both must have been checked. In the arena, like the next ones. */
+lks_rpc_slice plan_base(plan *p, const char *group, const char *second);
+
+/* Percent-encode a part of a key, all except [A-Za-z0-9._~-]; and the inverse. */
 char *plan_encode(lks_rpc_arena *arena, const char *text);
 char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len);
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
@@ -330,16 +331,14 @@ void answer_next_round_applied(answer *a, service_next *next);
 /* Returns the id in the request or, if that is empty, the one that plan_id made. */
 const char *answer_id(answer *a, const char *asked);
 
-/* Requests a call of function(argument) of the base of calls[0], or of `base`, in in_ms, if a call that watches it
- * still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */
-void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
-void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms);
+/* Requests a call of function(argument) of `base` in in_ms, if a call that watches it still waits then; -1 = never. Its
+ * reply must be {'OK', ms until again}. Text is not copied. */
+void answer_alarm(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms);
 
 /* The same, without an argument, whether or not a call waits, until the function replies -1. For actions that must
  * happen in time without a caller. A server that ends forgets the alarm, so it must be harmless if it comes late or
  * never. */
-void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms);
-void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms);
+void answer_lasting_alarm(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms);
 
 /* Returns the enum number whose value is named PREFIX + the text of element i: functions answer with the contract's
  * words ("SOLD_OUT"). */

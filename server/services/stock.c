@@ -1,6 +1,5 @@
 /* StockService: its table, and Deduct and Reserve. Invariant: a request that reaches the store has valid names and
  * quantities and no sku twice; the functions check only what depends on the state. */
-#include <stdio.h>
 #include <string.h>
 
 #include "services/stock.h"
@@ -22,17 +21,13 @@ static bool is_good(lks_line *const *lines, size_t i)
 
 static void check_line(plan *p, lks_line *const *lines, size_t i)
 {
-    char field[48];
-
     if (is_good(lines, i))
         return;
-    snprintf(field, sizeof field, "lines[%zu].sku", i);
-    plan_check_name(p, field, lines[i]->sku);
+    plan_check_name(p, plan_path(p, "lines[%zu].sku", i), lines[i]->sku);
     for (size_t j = 0; j < i; j++)
         if (strcmp(lines[i]->sku, lines[j]->sku) == 0)
-            plan_invalid(p, "%s: the same as lines[%zu].sku", field, j);
-    snprintf(field, sizeof field, "lines[%zu].quantity", i);
-    plan_check_range(p, field, lines[i]->quantity, 1, SERVICE_QUANTITY_MAX);
+            plan_invalid(p, "lines[%zu].sku: the same as lines[%zu].sku", i, j);
+    plan_check_range(p, plan_path(p, "lines[%zu].quantity", i), lines[i]->quantity, 1, SERVICE_QUANTITY_MAX);
 }
 
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
@@ -99,15 +94,6 @@ static transfer_step order_pulled(answer *a, transfer *t)
     return claims_end(t);
 }
 
-/* The bucket did not know items; by now it has the pool's items. */
-static transfer_step items_looked(answer *a, transfer *t)
-{
-    const transfer_step first = transfer_settle(t);
-    (void)a;
-
-    return first != TRANSFER_DONE ? first : TRANSFER_CALL;
-}
-
 /* If its bucket refuses an order, the other buckets may help. */
 static transfer_step order_replied(answer *a, transfer *t)
 {
@@ -127,7 +113,7 @@ static transfer_step order_replied(answer *a, transfer *t)
     if (!answer_says(a->replies[0], "UNKNOWN_SKU") || o->asked_again)
         return TRANSFER_DONE;
     o->asked_again = true;
-    return transfer_look(t, o->skus, o->n, items_looked);
+    return transfer_update(t);
 }
 
 /* ---- prepare ---- */
@@ -334,7 +320,8 @@ void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_r
     if (s.outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = s.replayed ? s.hold_ms : request->hold_ms;
         /* The hold of a repeated order may have ended. */
-        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
+        answer_lasting_alarm(a, a->plan->calls[0].base, fn_stock_expire.name,
+                             response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = s.lines;
     response->n_lines = s.n_lines;

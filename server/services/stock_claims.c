@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "services/stock_steps.h"
-
 enum { CLAIMS_AT_ONCE = 1024 };
 
 typedef struct claim {
@@ -66,20 +64,12 @@ static void read_others(answer *a, transfer *t)
     }
 }
 
-static transfer_step items_looked(answer *a, transfer *t)
-{
-    const transfer_step first = transfer_settle(t);
-    (void)a;
-
-    return first != TRANSFER_DONE ? first : TRANSFER_CLAIM;
-}
-
 transfer_step claim_finish(answer *a, transfer *t)
 {
     claims *c = t->claims;
 
     if (answer_says(a->replies[0], "NO_ITEM"))
-        return transfer_look(t, t->order.skus, t->order.n, items_looked);
+        return transfer_update(t);
     if (answer_says(a->replies[0], "CLAIMED")) {
         c->claimed_at = answer_int(a, a->replies[0], 1);
         /* Another copy of the call may be about to make the order with its claim. */

@@ -8,7 +8,7 @@
 #ifndef LOCKSTOCK_SERVER_STOCK_CLAIMS_H
 #define LOCKSTOCK_SERVER_STOCK_CLAIMS_H
 
-#include "services/stock_transfer.h"
+#include "services/stock_moves.h"
 
 /* In `replied`: the bucket of t->order has replied CLAIM. Returns the next step. */
 transfer_step claims_begin(answer *a, transfer *t);
@@ -18,5 +18,9 @@ transfer_step claims_end(transfer *t);
 
 /* In prepare: returns when the order's units were claimed; 0: not claimed. */
 int64_t claims_claimed_at(const transfer *t);
+
+/* The prepare and finish of the steps. */
+transfer_prepare claim_prepare, look_at_claims_prepare, settle_claims_prepare, unclaim_prepare;
+transfer_decide claim_finish, look_at_claims_finish;
 
 #endif

@@ -1,5 +1,4 @@
 /* StockService: single items. Invariant: the counts of an item in an answer are from the same moment. */
-#include <stdio.h>
 #include <string.h>
 
 #include "services/stock_list.h"
@@ -58,7 +57,7 @@ void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_ite
 
 static transfer_step items_looked(answer *a, transfer *t)
 {
-    if (!stock_look_is_done(t))
+    if (!transfer_look_is_done(t))
         return TRANSFER_LOOK;
     return look_found_any(&t->look) ? TRANSFER_DONE : transfer_ask_group(a, t);
 }
@@ -106,16 +105,13 @@ void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_ite
 
 static void check_skus(plan *p, const char *const *skus, size_t n)
 {
-    char field[32];
-
     if (n < 1 || n > SERVICE_BATCH_MAX)
         plan_invalid(p, "skus: must be 1 to %d", SERVICE_BATCH_MAX);
     for (size_t i = 0; i < n && !plan_failed(p); i++) {
-        snprintf(field, sizeof field, "skus[%zu]", i);
-        plan_check_name(p, field, skus[i]);
+        plan_check_name(p, plan_path(p, "skus[%zu]", i), skus[i]);
         for (size_t j = 0; j < i; j++)
             if (strcmp(skus[i], skus[j]) == 0)
-                plan_invalid(p, "%s: the same as skus[%zu]", field, j);
+                plan_invalid(p, "skus[%zu]: the same as skus[%zu]", i, j);
     }
 }
 

@@ -14,7 +14,6 @@ enum {
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
     STEP_MAX = 250,   /* items that one call of a function lists */
-    LOOKS_MAX = 20,   /* looks at counts that cannot be from the same moment */
     PLACES_MAX = 500, /* in a page token: a step of a scan can find a few more than requested */
     CURSOR_DIGITS_MAX = 20,
 };
@@ -27,11 +26,6 @@ typedef struct listing {
     size_t before;    /* for a group: number of items before this step */
     bool more;        /* for a group: more items follow this step */
 } listing;
-
-bool stock_look_is_done(const transfer *t)
-{
-    return look_fits(&t->look) || t->looks >= LOOKS_MAX;
-}
 
 /* ---- items of several groups ---- */
 
@@ -55,7 +49,7 @@ void stock_list_bucketed(lks_rpc_arena *arena, transfer_list *list, const char *
 
 static transfer_step list_item_looked(answer *a, transfer *t)
 {
-    if (!stock_look_is_done(t))
+    if (!transfer_look_is_done(t))
         return TRANSFER_LOOK;
     t->list.items[t->list.at] = look_whole_item(a->arena, &t->look, t->group, 0);
     t->list.at++;
@@ -233,7 +227,7 @@ static transfer_step step_looked(answer *a, transfer *t)
 {
     const listing *page = t->kept;
 
-    if (!stock_look_is_done(t))
+    if (!transfer_look_is_done(t))
         return TRANSFER_LOOK;
     for (size_t i = 0; i < t->look.n_skus && t->list.n < page->size; i++) {
         lks_item *item = look_whole_item(a->arena, &t->look, t->group, i);

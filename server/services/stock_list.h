@@ -4,9 +4,6 @@
 
 #include "services/stock.h"
 
-/* In `looked` of a read: returns false if the counts cannot be from the same moment; another look may fix that. */
-bool stock_look_is_done(const transfer *t);
-
 void stock_new_list(lks_rpc_arena *arena, transfer_list *list, size_t max);
 
 /* Adds an item to look at. Text is not copied. */

@@ -159,11 +159,6 @@ bool look_fits(const bucket_look *look)
     return true;
 }
 
-bool look_is_settled(const bucket_look *look)
-{
-    return look->unchanged || look_fits(look);
-}
-
 bool look_found_any(const bucket_look *look)
 {
     for (size_t i = 0; i < look->n_skus; i++)

@@ -53,7 +53,6 @@ int64_t look_version(const bucket_look *look, size_t sku);
 
 /* Whether the counts can be from the same moment. After a failover has lost a part of a move they never are. */
 bool look_fits(const bucket_look *look);
-bool look_is_settled(const bucket_look *look); /* look_fits, or the counts no longer change */
 
 bool look_found_any(const bucket_look *look);
 

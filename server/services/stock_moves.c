@@ -1,5 +1,4 @@
-/* Looks at buckets and moves units between them: the calls of functions/stock_moves.lua. */
-#include "services/stock_steps.h"
+#include "services/stock_moves.h"
 
 void transfer_plan_call(plan *p, const transfer *t, const plan_function *function, unsigned bucket, size_t each_max)
 {
@@ -10,7 +9,10 @@ void transfer_plan_call(plan *p, const transfer *t, const plan_function *functio
 
 /* ---- look ---- */
 
-enum { LINES_OF_WEIGHT = 8 };
+enum {
+    LINES_OF_WEIGHT = 8,
+    LOOKS_MAX = 20, /* looks at counts that change and cannot be from the same moment */
+};
 
 void look_prepare(plan *p, transfer *t)
 {
@@ -46,6 +48,11 @@ transfer_step look_finish(answer *a, transfer *t)
     t->moves = look_read(&t->look, a);
     t->looks++;
     return a->error.code == LKS_OK ? t->looked(a, t) : TRANSFER_DONE;
+}
+
+bool transfer_look_is_done(const transfer *t)
+{
+    return t->look.unchanged || look_fits(&t->look) || t->looks >= LOOKS_MAX;
 }
 
 /* ---- update ---- */
@@ -112,6 +119,19 @@ transfer_step transfer_settle(transfer *t)
     drop_lost_moves(t);
     t->call_follows = false;
     return t->moves.n > 0 ? TRANSFER_RECEIVE : TRANSFER_DONE;
+}
+
+static transfer_step items_looked(answer *a, transfer *t)
+{
+    const transfer_step first = transfer_settle(t);
+    (void)a;
+
+    return first != TRANSFER_DONE ? first : TRANSFER_CALL;
+}
+
+transfer_step transfer_update(transfer *t)
+{
+    return transfer_look(t, t->order.skus, t->order.n, items_looked);
 }
 
 /* ---- send, receive, acknowledge ---- */

@@ -103,7 +103,7 @@ void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_e
         (lks_extend_hold_outcome)answer_enum(a, reply, 0, &lockstock__v1__extend_hold_outcome__descriptor);
     response->hold_ms = answer_int(a, reply, 1);
     if (response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED)
-        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);
+        answer_lasting_alarm(a, a->plan->calls[0].base, fn_stock_expire.name, response->hold_ms);
 }
 
 /* ---- Cancel ---- */

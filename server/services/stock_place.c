@@ -31,23 +31,18 @@ void stock_place_in_bucket(plan *p, unsigned n, unsigned bucket)
     plan_moves_call(p, n, stock_bucket_name(bucket));
 }
 
-enum { KEY_PARTS = 2 };
-
-static recent_key key_of(const plan *p, const char *group, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *group)
 {
-    part[0] = p->ns;
-    part[1] = lks_rpc_slice_of(group);
-    return (recent_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){{p->ns, lks_rpc_slice_of(group)}, 2};
 }
 
 unsigned stock_remembered_buckets(const plan *p, const char *group)
 {
     const stock_memory *memory = p->state;
-    lks_rpc_slice part[KEY_PARTS];
 
     if (!memory || !memory->any_buckets)
         return 0;
-    recent_key key = key_of(p, group, part);
+    const recent_key key = key_of(p, group);
     const recent_fact *known = recent_find(memory->buckets, &key, p->now_ns);
     return known ? (unsigned)known->number[0] : 0;
 }
@@ -55,11 +50,10 @@ unsigned stock_remembered_buckets(const plan *p, const char *group)
 void stock_remember_buckets(const answer *a, const char *group, unsigned n)
 {
     stock_memory *memory = a->plan->state;
-    lks_rpc_slice part[KEY_PARTS];
 
     if (!memory)
         return;
-    recent_key key = key_of(a->plan, group, part);
+    const recent_key key = key_of(a->plan, group);
     const uint64_t until_ns = a->now_ns + REMEMBERED_NS;
     const recent_fact known = {.ask_ns = until_ns, .until_ns = until_ns, .number = {n}};
     if (n == 0)

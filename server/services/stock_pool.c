@@ -11,6 +11,7 @@ struct pool_change {
     bool collected;  /* DeleteItem: all units that were not sold are in the pool */
     int64_t lent;    /* then: the sold units in the buckets */
     bool replayed;
+    const char *too_few; /* PutItem and Adjust: the message if all buckets have too few units */
 };
 
 static pool_change *change_of(plan *p)
@@ -87,22 +88,12 @@ bool pool_call(plan *p, const char *group, const char *const *sku, const plan_fu
 
 /* ---- PutItem and Adjust ---- */
 
-static transfer_step put_pulled(answer *a, transfer *t)
+static transfer_step change_pulled(answer *a, transfer *t)
 {
     const transfer_step next = transfer_pull(a, t);
 
     if (next == TRANSFER_DONE)
-        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                      "on_hand: must not be less than the reserved and sold units");
-    return next;
-}
-
-static transfer_step adjust_pulled(answer *a, transfer *t)
-{
-    const transfer_step next = transfer_pull(a, t);
-
-    if (next == TRANSFER_DONE)
-        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "delta: takes more units than are available");
+        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", t->pool->too_few);
     return next;
 }
 
@@ -118,18 +109,17 @@ static transfer_step put_looked(answer *a, transfer *t)
         t->pool->spread = true;
         return transfer_spread(a, t, units);
     }
-    return look_is_settled(&t->look) ? TRANSFER_DONE : TRANSFER_LOOK;
+    return transfer_look_is_done(t) ? TRANSFER_DONE : TRANSFER_LOOK;
 }
 
 static transfer_step adjust_looked(answer *a, transfer *t)
 {
     (void)a;
-    return look_is_settled(&t->look) ? TRANSFER_DONE : TRANSFER_LOOK;
+    return transfer_look_is_done(t) ? TRANSFER_DONE : TRANSFER_LOOK;
 }
 
 /* Handles the pool's reply: done, or units or another version are needed first. */
-static transfer_step change_replied(answer *a, transfer *t, const char *const *sku, transfer_decide *pulled,
-                                    transfer_decide *looked)
+static transfer_step change_replied(answer *a, transfer *t, const char *const *sku, transfer_decide *looked)
 {
     if (t->n_buckets == 0)
         return TRANSFER_DONE;
@@ -138,7 +128,7 @@ static transfer_step change_replied(answer *a, transfer *t, const char *const *s
         return TRANSFER_CALL;
     }
     if (answer_says(a->replies[0], "SHORT"))
-        return transfer_need(t, 0, sku, 1, NULL, answer_int(a, a->replies[0], 1), pulled);
+        return transfer_need(t, 0, sku, 1, NULL, answer_int(a, a->replies[0], 1), change_pulled);
     t->applied = true;
     return transfer_look(t, sku, 1, looked);
 }
@@ -147,7 +137,8 @@ transfer_step pool_put_replied(answer *a, transfer *t)
 {
     const lks_put_item_request *request = (const lks_put_item_request *)(const void *)t->request;
 
-    return change_replied(a, t, (const char *const *)&request->sku, put_pulled, put_looked);
+    t->pool->too_few = "on_hand: must not be less than the reserved and sold units";
+    return change_replied(a, t, (const char *const *)&request->sku, put_looked);
 }
 
 transfer_step pool_adjust_replied(answer *a, transfer *t)
@@ -156,7 +147,8 @@ transfer_step pool_adjust_replied(answer *a, transfer *t)
 
     /* {'OK', view, 1 if replayed} */
     t->pool->replayed = answer_says(a->replies[0], "OK") && answer_int(a, a->replies[0], 2) != 0;
-    return change_replied(a, t, (const char *const *)&request->sku, adjust_pulled, adjust_looked);
+    t->pool->too_few = "delta: takes more units than are available";
+    return change_replied(a, t, (const char *const *)&request->sku, adjust_looked);
 }
 
 /* ---- DeleteItem ---- */

@@ -72,14 +72,9 @@ void stock_on_store_call(void *state, const store_call *call)
 
 /* ---- what is known ---- */
 
-enum { KEY_PARTS = 3 };
-
-static recent_key key_of(const plan *p, const char *group, const char *sku, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *group, const char *sku)
 {
-    part[0] = p->ns;
-    part[1] = lks_rpc_slice_of(group[0] == '\0' ? sku : group);
-    part[2] = lks_rpc_slice_of(sku);
-    return (recent_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){{p->ns, lks_rpc_slice_of(answer_group(group, sku)), lks_rpc_slice_of(sku)}, 3};
 }
 
 static recent *memory_of(const plan *p)
@@ -90,11 +85,10 @@ static recent *memory_of(const plan *p)
 bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *order, int64_t *ret_available)
 {
     recent *sold_out = memory_of(p);
-    lks_rpc_slice part[KEY_PARTS];
 
     if (!sold_out || order->n != 1)
         return false;
-    recent_key key = key_of(p, group, order->skus[0], part);
+    const recent_key key = key_of(p, group, order->skus[0]);
     const recent_fact *known = recent_find(sold_out, &key, p->now_ns);
     if (!known || order->quantities[0] <= known->number[0])
         return false;
@@ -107,11 +101,10 @@ void stock_learn(const answer *a, const char *group, const char *sku, bool sold_
 {
     const plan *p = a->plan;
     recent *memory = memory_of(p);
-    lks_rpc_slice part[KEY_PARTS];
 
     if (!memory)
         return;
-    recent_key key = key_of(p, group, sku, part);
+    const recent_key key = key_of(p, group, sku);
     const recent_fact known = {
         .ask_ns = asked_ns + REFUSAL_ASK_NS, .until_ns = asked_ns + REFUSAL_KNOWN_NS, .number = {available}};
     if (sold_out)

@@ -2,7 +2,7 @@
  * steps other than the method's own call have run. */
 #include "services/stock_transfer.h"
 
-#include "services/stock_steps.h"
+#include "services/stock_claims.h"
 
 enum { ROUNDS_MAX = 200 }; /* Other callers may take the units in every round. */
 
@@ -58,22 +58,15 @@ void transfer_set_lines(lks_rpc_arena *arena, transfer_order *order, size_t n)
 
 /* ---- the method's own call ---- */
 
-static void prepare_method(plan *p, const transfer *t)
-{
-    for (size_t i = 0; i < p->service->n_methods; i++)
-        if (p->service->methods[i].method == p->method)
-            p->service->methods[i].prepare(t->request, p);
-}
-
 static void call_prepare(plan *p, transfer *t)
 {
-    prepare_method(p, t);
+    plan_again(t->request, p);
     acknowledge_prepare(p, t);
 }
 
 static void expire_prepare(plan *p, transfer *t)
 {
-    prepare_method(p, t);
+    plan_again(t->request, p);
     const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
     for (size_t i = 0; i < p->n_calls; i++)
         p->calls[i].function = instead->name;

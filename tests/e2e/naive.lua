@@ -378,20 +378,6 @@ function four_commands.buy(order)
   return "sold"
 end
 
-local four_calls = {put = sale.put, look = sale.look}
-function four_calls.buy(order)
-  if RateLimit.Check{group = "g", rules = {LIMIT_RULE}}.outcome ~= "ALLOWED" then return "limited" end
-  local key = {scope = "sale", key = order}
-  local begun = Idempotency.Begin(with(key, {attempt_token = a_new_token(), lease_ms = SHORT}))
-  if begun.outcome ~= "EXECUTE" then return begun.result and begun.result.body or "begun" end
-  if not sale.buy(order) then
-    Idempotency.Fail(with(key, {fence = begun.fence, kind = "RETRYABLE"}))
-    return "sold out"
-  end
-  Idempotency.Complete(with(key, {fence = begun.fence, body = "sold"}))
-  return "sold"
-end
-
 local one_call = {put = sale.put, look = sale.look}
 local function entering(order)
   return {group = "g", token = a_new_token(), lease_ms = SHORT, once = {scope = "sale", key = order},
@@ -442,9 +428,5 @@ function case.who_is_refused_by_the_stock_has_used_up_the_limit()
     shop.put(1)
     return {told = told .. ", " .. shop.buy "o1"}
   end
-  local used_up, sold = {told = "sold out, sold out, limited"}, {told = "sold out, sold out, sold"}
-  eq(schedule(four_commands), used_up)
-  eq(schedule(four_calls), used_up)
-  RateLimit.Reset{group = "g", key = "ann"}
-  eq(schedule(one_call), sold)
+  play(schedule, four_commands, {told = "sold out, sold out, limited"}, one_call, {told = "sold out, sold out, sold"})
 end

@@ -3,7 +3,7 @@
 # promise CH14
 # errors.sh GENERATOR LOCKSTOCK_PROTO_DIR PROTOBUF_PROTO_DIR
 # Each errors/*.proto, and each errors/*.txtpb (a CodeGeneratorRequest), is refused
-# with exactly the lines that its comments "error: " give, and nothing is written.
+# with exactly the lines that its comments "error: " give, and nothing is written. So are some prefixes.
 set -euo pipefail
 generator=$1 protos=$2 google=$3
 here=$(cd -- "$(dirname -- "$0")" && pwd)
@@ -46,6 +46,24 @@ for file in "$here"/errors/*.txtpb; do
     sed -nE 's/^error: "(.*)"$/\1/p' | sed 's/\\n/\n/g' >"$given"
   expect "$file" 1
 done
+
+while IFS='|' read -r prefix why; do
+  sed -e "s#WHY#prefix.proto: (lockstock.rpc.v1.c_prefix) $why#" -e "s/PREFIX/$prefix/" >"$work/prefix.proto" <<'END'
+// error: WHY
+syntax = "proto3";
+package prefix.v1;
+import "lockstock/rpc/v1/options.proto";
+option (lockstock.rpc.v1.c_prefix) = "PREFIX";
+message Empty {}
+END
+  run "$work/prefix.proto" -I "$work" "--lockstock_out=$out" "$work/prefix.proto"
+done <<'END'
+a-b|is not a C identifier that begins with a letter: "a-b"
+1st|is not a C identifier that begins with a letter: "1st"
+_a|is not a C identifier that begins with a letter: "_a"
+lks|"lks" is reserved for the library
+lks_rpc|"lks_rpc" is reserved for the library
+END
 
 printf '// error: --lockstock_opt: "clients" must be types, client or server\n' >"$work/parameter"
 run "$work/parameter" "--lockstock_out=types,clients:$out" "$here/errors/clash_other.proto"

@@ -149,6 +149,7 @@ TEST(each_path_leads_through_the_request)
  * missing keys, numbers and lengths out of range, several locks without a group */
 /* promise GN4: a path that does not exist, leads through a oneof or to a type that cannot be a key, or is given twice
  * is an error */
+/* promise GN9 */
 /* promise GN5: an outcome that the response cannot hold, or that no field holds, is an error */
 TEST(what_is_wrong_is_refused_line_by_line)
 {

@@ -1,6 +1,5 @@
 /* Runs the cases of a script of services, each on an empty store: lockstock-script tests/services/lock/acquire.lua. */
 #include "support/lua_harness.h"
-#include "support/lua_ids.h"
 #include "support/lua_script.h"
 #include "test.h"
 
@@ -9,7 +8,6 @@ static harness *h;
 static void open(lua_State *L)
 {
     lua_harness_open(L, h);
-    lua_ids_open(L);
 }
 
 static int open_harness(void **state)

@@ -66,7 +66,7 @@ static const lks_get_status_response *get_status(void)
 {
     const lks_get_status_request request = LKS_GET_STATUS_REQUEST_INIT;
     lks_error error;
-    const lks_get_status_response *response = harness_call(h, &admin_service, "GetStatus", &request, &error);
+    const lks_get_status_response *response = harness_call(h, "Admin.GetStatus", &request, &error);
 
     assert_non_null(response);
     assert_non_null(response->store);

@@ -29,16 +29,11 @@ static void end_redis(void *it)
 
 static int l_redis(lua_State *L)
 {
-    redis_fixture_options options = {.append_only = number_field(L, 1, "append_only")};
+    const redis_fixture_options options = {.append_only = number_field(L, 1, "append_only"),
+                                           .args = list_field(L, 1, "args"),
+                                           .env = list_field(L, 1, "env")};
     redis *r = calloc(1, sizeof *r);
 
-    if (lua_istable(L, 1)) {
-        lua_getfield(L, 1, "args");
-        options.args = kept_list(L, lua_gettop(L));
-        lua_getfield(L, 1, "env");
-        options.env = kept_list(L, lua_gettop(L));
-        lua_pop(L, 2);
-    }
     r->fixture = redis_fixture_start(&options);
     if (!r->fixture) {
         free(r);
@@ -156,17 +151,12 @@ static void end_channel(void *it)
 
 static int l_channel(lua_State *L)
 {
-    const lks_channel_options options = {.timeout_ms = (uint32_t)number_field(L, 2, "timeout_ms"),
-                                         .in_flight_max = (uint32_t)number_field(L, 2, "in_flight_max"),
-                                         .waiting_max = (uint32_t)number_field(L, 2, "waiting_max"),
-                                         .queue_max = (uint32_t)number_field(L, 2, "queue_max"),
-                                         .no_retry = number_field(L, 2, "no_retry"),
-                                         .ns = text_field(L, 2, "ns"),
-                                         .token = text_field(L, 2, "token"),
-                                         .ca_file = text_field(L, 2, "ca_file"),
-                                         .certificate_file = text_field(L, 2, "certificate_file"),
-                                         .key_file = text_field(L, 2, "key_file"),
-                                         .server_name = text_field(L, 2, "server_name")};
+    const lks_channel_options options = {
+        .timeout_ms = (uint32_t)number_field(L, 2, "timeout_ms"),
+        .in_flight_max = (uint32_t)number_field(L, 2, "in_flight_max"),
+        .no_retry = number_field(L, 2, "no_retry"),
+        .token = text_field(L, 2, "token"),
+    };
     lks_channel *channel = NULL;
     lks_error error;
 
@@ -229,12 +219,13 @@ static void on_done(lks_call_function *function, void *arg, lks_code code, const
 
 static lks_call_options options_at(lua_State *L, int at)
 {
-    return (lks_call_options){.timeout_ms = (uint32_t)number_field(L, at, "timeout_ms"),
-                              .no_retry = number_field(L, at, "no_retry"),
-                              .insist = number_field(L, at, "insist")};
+    return (lks_call_options){
+        .timeout_ms = (uint32_t)number_field(L, at, "timeout_ms"),
+        .no_retry = number_field(L, at, "no_retry"),
+    };
 }
 
-/* start(method, request, {timeout_ms=, no_retry=, insist=}): a call */
+/* start(method, request, {timeout_ms=, no_retry=}): a call */
 static int ch_start(lua_State *L)
 {
     lks_channel *channel = thing_at(L, 1, "Channel");

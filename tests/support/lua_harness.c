@@ -38,46 +38,23 @@ static const char *kept(const char *name)
 
 /* ---- one call ------------------------------------------------------------------- */
 
-/* "Lock.Acquire" is the method /lockstock.v1.LockService/Acquire. */
-static const service_method *find_method(const char *name, const service **ret)
+/* The request at `index` for the method, in the arena that *arena is set to. */
+static const void *request_at(lua_State *L, int index, const char *method, lks_rpc_arena **arena)
 {
-    char end[128];
-    const char *dot = strchr(name, '.');
+    const service *s;
 
-    snprintf(end, sizeof end, ".%.*sService/%s", dot ? (int)(dot - name) : 0, name, dot ? dot + 1 : name);
-    for (size_t i = 0; i < SERVICES; i++) {
-        *ret = all_services[i];
-        for (size_t k = 0; k < all_services[i]->n_methods; k++)
-            if (strstr(all_services[i]->methods[k].method->path, end) &&
-                strcmp(strstr(all_services[i]->methods[k].method->path, end), end) == 0)
-                return &all_services[i]->methods[k];
-    }
-    fail_msg("no service has a method %s", name);
-    return NULL;
-}
-
-static const char *short_name(const service_method *m)
-{
-    return strrchr(m->method->path, '/') + 1;
-}
-
-/* The request at `index`, in the arena that *arena is set to. */
-static const void *request_at(lua_State *L, int index, const service_method *m, lks_rpc_arena **arena)
-{
     if (!*arena)
         *arena = lks_rpc_arena_new();
-    return lua_message_read(L, index, m->method->request, *arena);
+    return lua_message_read(L, index, harness_method(method, &s)->method->request, *arena);
 }
 
 /* call(method, request): response or nil, error */
 static int l_call(lua_State *L)
 {
-    const service *s;
-    const service_method *m = find_method(luaL_checkstring(L, 1), &s);
+    const char *method = luaL_checkstring(L, 1);
     lks_rpc_arena *arena = NULL;
-    const void *request = request_at(L, 2, m, &arena);
     lks_error error;
-    const void *response = harness_call(h, s, short_name(m), request, &error);
+    const void *response = harness_call(h, method, request_at(L, 2, method, &arena), &error);
 
     lks_rpc_arena_free(arena);
     return lua_message_push_answer(L, response, &error);
@@ -86,12 +63,10 @@ static int l_call(lua_State *L)
 /* call_bytes(method, bytes): response or nil, error */
 static int l_call_bytes(lua_State *L)
 {
-    const service *s;
-    const service_method *m = find_method(luaL_checkstring(L, 1), &s);
     size_t len;
     const char *bytes = luaL_checklstring(L, 2, &len);
     lks_error error;
-    const void *response = harness_call_bytes(h, s, short_name(m), bytes, len, &error);
+    const void *response = harness_call_bytes(h, luaL_checkstring(L, 1), bytes, len, &error);
 
     return lua_message_push_answer(L, response, &error);
 }
@@ -100,8 +75,7 @@ static int l_call_bytes(lua_State *L)
 static int l_together(lua_State *L)
 {
     enum { MANY = 256 };
-    const service *s;
-    const service_method *m = find_method(luaL_checkstring(L, 1), &s);
+    const char *method = luaL_checkstring(L, 1);
     lks_rpc_arena *arena = NULL;
     const void *requests[MANY], *responses[MANY] = {0};
     lks_error errors[MANY];
@@ -110,10 +84,10 @@ static int l_together(lua_State *L)
     luaL_argcheck(L, n <= MANY, 2, "too many");
     for (size_t i = 0; i < n; i++) {
         lua_geti(L, 2, (lua_Integer)i + 1);
-        requests[i] = request_at(L, lua_gettop(L), m, &arena);
+        requests[i] = request_at(L, lua_gettop(L), method, &arena);
         lua_pop(L, 1);
     }
-    harness_call_together(h, s, short_name(m), n, requests, responses, errors);
+    harness_call_together(h, method, n, requests, responses, errors);
     lks_rpc_arena_free(arena);
     lua_createtable(L, (int)n, 0);
     for (size_t i = 0; i < n; i++) {
@@ -139,14 +113,11 @@ static harness_waiting *waiting_at(lua_State *L, int index)
 /* plan(server, method, request): the number of the call, which begin(number) makes */
 static int l_plan(lua_State *L)
 {
-    const service *s;
-    const char *server = kept(luaL_checkstring(L, 1));
-    const service_method *m = find_method(luaL_checkstring(L, 2), &s);
+    const char *method = luaL_checkstring(L, 2);
     lks_rpc_arena *arena = NULL;
-    const void *request = request_at(L, 3, m, &arena);
 
     luaL_argcheck(L, n_waiting < WAITING_MAX, 1, "too many calls");
-    waiting[n_waiting++] = harness_plan(h, s, server, short_name(m), request);
+    waiting[n_waiting++] = harness_plan(h, kept(luaL_checkstring(L, 1)), method, request_at(L, 3, method, &arena));
     lks_rpc_arena_free(arena);
     lua_pushinteger(L, (lua_Integer)n_waiting);
     return 1;
@@ -173,9 +144,9 @@ static int l_event(lua_State *L)
 {
     static const char *const names[] = {"WOKEN", "DEADLINE", "ABANDONED", NULL};
     static const service_event_kind kinds[] = {SERVICE_WOKEN, SERVICE_WAIT_OVER, SERVICE_ABANDONED};
-    service_event event = {.kind = kinds[luaL_checkoption(L, 2, NULL, names)]};
+    const service_event event = {.kind = kinds[luaL_checkoption(L, 2, NULL, names)]};
 
-    (lua_toboolean(L, 3) ? harness_event_at_once : harness_event)(h, waiting_at(L, 1), event);
+    harness_event(h, waiting_at(L, 1), event, lua_toboolean(L, 3));
     return 0;
 }
 
@@ -189,7 +160,7 @@ static int l_grant(lua_State *L)
     for (char *end; *text && n < SERVICE_TARGETS_MAX; text = *end == ',' ? end + 1 : end)
         fences[n++] = strtoll(text, &end, 10);
     harness_event(h, waiting_at(L, 1),
-                  (service_event){SERVICE_GRANTED, n, fences, .to = lks_rpc_slice_of(luaL_checkstring(L, 3))});
+                  (service_event){SERVICE_GRANTED, n, fences, .to = lks_rpc_slice_of(luaL_checkstring(L, 3))}, false);
     return 0;
 }
 
@@ -401,7 +372,7 @@ static int l_store_call(lua_State *L)
 {
     const service *s;
 
-    find_method(luaL_checkstring(L, 1), &s);
+    harness_method(luaL_checkstring(L, 1), &s);
     harness_store_call(h, s, luaL_checkstring(L, 2), luaL_checkstring(L, 3));
     return 0;
 }

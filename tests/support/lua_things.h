@@ -23,6 +23,7 @@ const char *const *kept_list(lua_State *L, int index); /* NULL-terminated; NULL 
 
 /* A field of the table at index, if there is one: NULL or 0 without it. */
 const char *text_field(lua_State *L, int index, const char *name);
+const char *const *list_field(lua_State *L, int index, const char *name);
 lua_Integer number_field(lua_State *L, int index, const char *name);
 
 /* Adds redis-servers, channels and calls to the table at the top; sockets of service managers. */

@@ -96,7 +96,7 @@ lua_Integer number_field(lua_State *L, int index, const char *name)
     return n;
 }
 
-static const char *const *list_field(lua_State *L, int index, const char *name)
+const char *const *list_field(lua_State *L, int index, const char *name)
 {
     const char *const *list = NULL;
 
@@ -110,8 +110,8 @@ static const char *const *list_field(lua_State *L, int index, const char *name)
 
 static int signal_number(lua_State *L, int index)
 {
-    static const char *const names[] = {"TERM", "KILL", "STOP", "CONT", "HUP", "INT", "USR1", NULL};
-    static const int numbers[] = {SIGTERM, SIGKILL, SIGSTOP, SIGCONT, SIGHUP, SIGINT, SIGUSR1};
+    static const char *const names[] = {"TERM", "KILL", "STOP", "CONT", "HUP", "INT", NULL};
+    static const int numbers[] = {SIGTERM, SIGKILL, SIGSTOP, SIGCONT, SIGHUP, SIGINT};
 
     return numbers[luaL_checkoption(L, index, NULL, names)];
 }
@@ -210,7 +210,7 @@ static const luaL_Reg process_methods[] = {{"signal", p_signal}, {"line", p_line
                                            {"runs", p_runs},     {"ended", p_ended}, {"pid", p_pid},
                                            {"kill", p_kill},     {NULL, NULL}};
 
-/* ---- servers: world.server{store=, args=, env=, scheme=, program=} ------------------------- */
+/* ---- servers: world.server{store=, args=, env=} ------------------------- */
 
 static void end_server(void *it)
 {
@@ -219,11 +219,8 @@ static void end_server(void *it)
 
 static int l_server(lua_State *L)
 {
-    const server_fixture_options options = {.store = text_field(L, 1, "store"),
-                                            .args = list_field(L, 1, "args"),
-                                            .env = list_field(L, 1, "env"),
-                                            .program = text_field(L, 1, "program"),
-                                            .scheme = text_field(L, 1, "scheme")};
+    const server_fixture_options options = {
+        .store = text_field(L, 1, "store"), .args = list_field(L, 1, "args"), .env = list_field(L, 1, "env")};
 
     thing_push(L, "Server", server_fixture_start(&options), end_server);
     return 1;
@@ -252,12 +249,6 @@ static int s_port(lua_State *L)
     return 1;
 }
 
-static int s_certificate(lua_State *L)
-{
-    lua_pushstring(L, server_fixture_certificate(server_at(L)));
-    return 1;
-}
-
 /* The pid of the redis-server that it runs; 0: none at the moment */
 static int s_redis_pid(lua_State *L)
 {
@@ -283,20 +274,10 @@ static int s_stop(lua_State *L)
     return 0;
 }
 
-static const luaL_Reg server_methods[] = {{"url", s_url},
-                                          {"dir", s_dir},
-                                          {"port", s_port},
-                                          {"certificate", s_certificate},
-                                          {"redis_pid", s_redis_pid},
-                                          {"kill", s_kill},
-                                          {"restart", s_restart},
-                                          {"stop", s_stop},
-                                          {"signal", p_signal},
-                                          {"line", p_line},
-                                          {"output", p_output},
-                                          {"ended", p_ended},
-                                          {"pid", p_pid},
-                                          {NULL, NULL}};
+static const luaL_Reg server_methods[] = {
+    {"url", s_url},         {"dir", s_dir},   {"port", s_port},     {"redis_pid", s_redis_pid}, {"kill", s_kill},
+    {"restart", s_restart}, {"stop", s_stop}, {"signal", p_signal}, {"line", p_line},           {"output", p_output},
+    {"ended", p_ended},     {"pid", p_pid},   {NULL, NULL}};
 
 /* ---- a proxy that loses answers: world.proxy(port, "LOSE_FIRST_REPLIES" | "CUT_FIRST_REPLY") --- */
 
@@ -436,12 +417,6 @@ static int l_measure(lua_State *L)
     return 3;
 }
 
-static int l_free_port(lua_State *L)
-{
-    lua_pushinteger(L, server_fixture_free_port());
-    return 1;
-}
-
 void things_define(lua_State *L, const char *type, const luaL_Reg *methods)
 {
     luaL_newmetatable(L, type);
@@ -453,10 +428,10 @@ void things_define(lua_State *L, const char *type, const luaL_Reg *methods)
 
 void lua_world_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"process", l_process}, {"server", l_server},       {"proxy", l_proxy},   {"clock", l_clock}, {"dir", l_dir},
-        {"pause", l_pause},     {"now_ms", l_now_ms},       {"now_us", l_now_us}, {"kill", l_kill},   {"gone", l_gone},
-        {"measure", l_measure}, {"free_port", l_free_port}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"process", l_process}, {"server", l_server},   {"proxy", l_proxy},
+                                         {"clock", l_clock},     {"dir", l_dir},         {"pause", l_pause},
+                                         {"now_ms", l_now_ms},   {"now_us", l_now_us},   {"kill", l_kill},
+                                         {"gone", l_gone},       {"measure", l_measure}, {NULL, NULL}};
 
     things_define(L, "Process", process_methods);
     things_define(L, "Server", server_methods);

@@ -345,25 +345,26 @@ void harness_free(harness *h)
 
 /* ---- one request ----------------------------------------------------------- */
 
-static const service_method *find_method(const service *s, const char *name)
+const service_method *harness_method(const char *name, const service **ret)
 {
-    for (size_t i = 0; i < s->n_methods; i++) {
-        const char *slash = strrchr(s->methods[i].method->path, '/');
-        if (strcmp(slash + 1, name) == 0)
-            return &s->methods[i];
+    const char *dot = strchr(name, '.');
+    char end[128];
+
+    snprintf(end, sizeof end, ".%.*sService/%s", dot ? (int)(dot - name) : 0, name, dot ? dot + 1 : name);
+    for (size_t i = 0; i < SERVICES; i++) {
+        *ret = all_services[i];
+        for (size_t k = 0; k < (*ret)->n_methods; k++)
+            if (strcmp(strrchr((*ret)->methods[k].method->path, '.'), end) == 0)
+                return &(*ret)->methods[k];
     }
-    fail_msg("the service has no method %s", name);
+    fail_msg("no service has a method %s", name);
     return NULL;
 }
 
-static uint64_t now_of(const harness *h)
+static bool plan_bytes(harness *h, const char *method, const void *bytes, size_t len, rounds *r)
 {
-    return h->now_ns;
-}
-
-static bool plan_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len, rounds *r)
-{
-    const service_method *m = find_method(s, method);
+    const service *s;
+    const service_method *m = harness_method(method, &s);
     ProtobufCMessage *request;
 
     *r = (rounds){.method = m};
@@ -374,19 +375,19 @@ static bool plan_bytes(harness *h, const service *s, const char *method, const v
                            .server = h->server,
                            .service = s,
                            .state = state_of(h, s, h->server),
-                           .now_ns = now_of(h),
+                           .now_ns = h->now_ns,
                            .repeat_ms = h->repeat_ms,
                            .lock_slack_ms = h->machine && h->connection ? 1 : 0};
     return rounds_plan(r, m, request, &settings);
 }
 
-static bool plan_request(harness *h, const service *s, const char *method, const void *request, rounds *r)
+static bool plan_request(harness *h, const char *method, const void *request, rounds *r)
 {
     size_t len = protobuf_c_message_get_packed_size(request);
     void *bytes = lks_rpc_arena_alloc(h->arena, len);
 
     protobuf_c_message_pack(request, bytes);
-    return plan_bytes(h, s, method, bytes, len, r);
+    return plan_bytes(h, method, bytes, len, r);
 }
 
 /* One FCALL of n sub-calls of one function; gives their replies. */
@@ -426,50 +427,49 @@ static rounds_state run(harness *h, rounds *r, rounds_state state)
         size_t n = r->plan.n_calls;
         for (size_t i = 0; i < n; i++) {
             const store_result result = answered(h, &r->plan.calls[i]);
-            state = rounds_reply(r, i, &result, now_of(h));
+            state = rounds_reply(r, i, &result, h->now_ns);
         }
     }
     h->last_alarms = r->alarms;
     return state;
 }
 
-const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len,
-                               lks_error *error)
+const void *harness_call_bytes(harness *h, const char *method, const void *bytes, size_t len, lks_error *error)
 {
     rounds r;
 
-    if (plan_bytes(h, s, method, bytes, len, &r))
-        run(h, &r, rounds_start(&r, now_of(h)));
+    if (plan_bytes(h, method, bytes, len, &r))
+        run(h, &r, rounds_start(&r, h->now_ns));
     *error = r.error;
     return r.response;
 }
 
-const void *harness_call(harness *h, const service *s, const char *method, const void *request, lks_error *error)
+const void *harness_call(harness *h, const char *method, const void *request, lks_error *error)
 {
     rounds r;
 
-    if (plan_request(h, s, method, request, &r))
-        run(h, &r, rounds_start(&r, now_of(h)));
+    if (plan_request(h, method, request, &r))
+        run(h, &r, rounds_start(&r, h->now_ns));
     *error = r.error;
     return r.response;
 }
 
-void harness_call_together(harness *h, const service *s, const char *method, size_t n, const void *const requests[],
+void harness_call_together(harness *h, const char *method, size_t n, const void *const requests[],
                            const void *responses[], lks_error errors[])
 {
     rounds *r = lks_rpc_arena_alloc(h->arena, n * sizeof *r);
     const store_call **calls = lks_rpc_arena_alloc(h->arena, n * sizeof(store_call *));
 
     for (size_t i = 0; i < n; i++) {
-        if (!plan_request(h, s, method, requests[i], &r[i]) || r[i].plan.n_calls != 1 || r[i].plan.calls[0].weight == 0)
+        if (!plan_request(h, method, requests[i], &r[i]) || r[i].plan.n_calls != 1 || r[i].plan.calls[0].weight == 0)
             fail_msg("request %zu cannot be combined: %s", i, r[i].error.message);
         calls[i] = &r[i].plan.calls[0];
-        rounds_start(&r[i], now_of(h));
+        rounds_start(&r[i], h->now_ns);
     }
     const store_value *replies = make_fcall(h, calls, n);
     for (size_t i = 0; i < n; i++) {
         const store_result result = fcall_result(&replies[i], calls[i]->function);
-        rounds_reply(&r[i], 0, &result, now_of(h));
+        rounds_reply(&r[i], 0, &result, h->now_ns);
         responses[i] = r[i].response;
         errors[i] = r[i].error;
     }
@@ -477,13 +477,13 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 
 /* ---- a request that may wait --------------------------------------------- */
 
-harness_waiting *harness_plan(harness *h, const service *s, const char *server, const char *method, const void *request)
+harness_waiting *harness_plan(harness *h, const char *server, const char *method, const void *request)
 {
     harness_waiting *w = lks_rpc_arena_alloc(h->arena, sizeof *w);
     const char *before = h->server;
 
     h->server = server;
-    w->state = plan_request(h, s, method, request, &w->rounds) ? ROUNDS_CALLS : ROUNDS_FAILED;
+    w->state = plan_request(h, method, request, &w->rounds) ? ROUNDS_CALLS : ROUNDS_FAILED;
     h->server = before;
     return w;
 }
@@ -506,7 +506,7 @@ void harness_store_call(harness *h, const service *s, const char *function, cons
 void harness_begin(harness *h, harness_waiting *w)
 {
     if (w->state == ROUNDS_CALLS)
-        w->state = run(h, &w->rounds, rounds_start(&w->rounds, now_of(h)));
+        w->state = run(h, &w->rounds, rounds_start(&w->rounds, h->now_ns));
 }
 
 /* Packs and unpacks a call that waits, as a server does. */
@@ -514,25 +514,20 @@ static void repack(harness *h, rounds *r)
 {
     const plan *p = &r->plan;
     const plan settings = {
-        .arena = h->arena, .server = p->server, .service = p->service, .state = p->state, .now_ns = now_of(h)};
+        .arena = h->arena, .server = p->server, .service = p->service, .state = p->state, .now_ns = h->now_ns};
     rounds_packed *place = lks_rpc_arena_alloc(h->arena, rounds_packed_bytes(r));
 
     rounds_pack(r, place);
     rounds_unpack(r, r->method, place, &settings);
 }
 
-void harness_event(harness *h, harness_waiting *w, service_event event)
-{
-    if (w->state == ROUNDS_WAITS)
-        repack(h, &w->rounds);
-    harness_event_at_once(h, w, event);
-}
-
-void harness_event_at_once(harness *h, harness_waiting *w, service_event event)
+void harness_event(harness *h, harness_waiting *w, service_event event, bool at_once)
 {
     if (w->state != ROUNDS_WAITS)
         return;
-    w->state = run(h, &w->rounds, rounds_wake(&w->rounds, event, now_of(h)));
+    if (!at_once)
+        repack(h, &w->rounds);
+    w->state = run(h, &w->rounds, rounds_wake(&w->rounds, event, h->now_ns));
     const service_alarm *undo = w->state == ROUNDS_FAILED ? rounds_undo(&w->rounds) : NULL;
     if (undo)
         harness_ring(h, undo);

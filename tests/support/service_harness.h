@@ -5,7 +5,7 @@
  *     harness *h = harness_new();
  *     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
  *     ...
- *     const lks_deduct_response *response = harness_call(h, &stock_service, "Deduct", &request, &error);
+ *     const lks_deduct_response *response = harness_call(h, "Stock.Deduct", &request, &error);
  *
  * Main thread only. A harness that itself fails (no Redis, a library that does
  * not load) fails the running cmocka test. */
@@ -48,22 +48,22 @@ void harness_server_ends(harness *h, const char *server);
  * sequence_block of 1. harness_reset keeps them. */
 void harness_service_options(harness *h, const service_options *options);
 
-/* Runs one request of the service's method ("Deduct"). Returns the response,
- * valid until harness_reset or harness_forget; NULL with *error set when the call
- * fails. On success error->code is LKS_OK. */
-const void *harness_call(harness *h, const service *s, const char *method, const void *request, lks_error *error);
+/* "Stock.Deduct" is the method /lockstock.v1.StockService/Deduct. A method that is not there fails the test. */
+const service_method *harness_method(const char *name, const service **ret);
+
+/* Runs one request of the method. Returns the response, valid until harness_reset or harness_forget; NULL with *error set
+ * when the call fails. On success error->code is LKS_OK. */
+const void *harness_call(harness *h, const char *method, const void *request, lks_error *error);
 
 /* The same for a serialised request, which need not be well-formed. */
-const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len,
-                               lks_error *error);
+const void *harness_call_bytes(harness *h, const char *method, const void *bytes, size_t len, lks_error *error);
 
 /* A call that may wait, on the server with that id (not copied). Functions publish to
  * "ls:wake:<id>"; nobody hears that but who subscribes. Valid like a response. */
 typedef struct harness_waiting harness_waiting;
 
 /* In two steps: a call may queue between its plan and what it comes to. */
-harness_waiting *harness_plan(harness *h, const service *s, const char *server, const char *method,
-                              const void *request);
+harness_waiting *harness_plan(harness *h, const char *server, const char *method, const void *request);
 void harness_begin(harness *h, harness_waiting *w);
 
 /* How many store calls it has planned, and the weight of the first. */
@@ -72,11 +72,9 @@ size_t harness_planned(const harness_waiting *w, size_t *weight);
 /* Tells the service of a store call that somebody planned (service.on_store_call), on this server. */
 void harness_store_call(harness *h, const service *s, const char *function, const char *base);
 
-/* What an event makes of it; nothing when it does not wait. */
-void harness_event(harness *h, harness_waiting *w, service_event event);
-
-/* The same for an event that came during the call's last round: the call is not packed in between. */
-void harness_event_at_once(harness *h, harness_waiting *w, service_event event);
+/* What an event makes of it; nothing when it does not wait. at_once: the event came during the call's last round, and the
+ * call is not packed in between. */
+void harness_event(harness *h, harness_waiting *w, service_event event, bool at_once);
 
 /* Before store call n (from 1) of the calls that follow, f runs once; it may make calls. Unless it returns YES, that
  * store call is not made and fails, with that `applied`. */
@@ -97,7 +95,7 @@ int64_t harness_ring(harness *h, const service_alarm *alarm);
 
 /* Runs n requests, each of one call to the same function and base, as one FCALL.
  * responses[i] is NULL where errors[i] is set. */
-void harness_call_together(harness *h, const service *s, const char *method, size_t n, const void *const requests[],
+void harness_call_together(harness *h, const char *method, size_t n, const void *const requests[],
                            const void *responses[], lks_error errors[]);
 
 /* Frees all responses and texts given so far: for tests of very many calls. */

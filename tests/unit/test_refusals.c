@@ -23,21 +23,25 @@ static int clear(void **state)
     return 0;
 }
 
-/* By two parts. */
+static recent_key key_of(const char *first, const char *second)
+{
+    return (recent_key){{lks_rpc_slice_of(first), lks_rpc_slice_of(second)}, 2};
+}
+
 static void put(const char *first, const char *second, uint64_t now_ns, uint64_t ask_ns, uint64_t until_ns,
                 int64_t number)
 {
-    const lks_rpc_slice parts[] = {lks_rpc_slice_of(first), lks_rpc_slice_of(second)};
+    const recent_key key = key_of(first, second);
     const recent_fact what = {.ask_ns = ask_ns, .until_ns = until_ns, .number = {number}};
 
-    recent_put(r, BASE("g"), &(recent_key){parts, 2}, &what, now_ns);
+    recent_put(r, BASE("g"), &key, &what, now_ns);
 }
 
 /* Its number; -1: it is not known. */
 static int64_t known(const char *first, const char *second, uint64_t now_ns)
 {
-    const lks_rpc_slice parts[] = {lks_rpc_slice_of(first), lks_rpc_slice_of(second)};
-    const recent_fact *found = recent_find(r, &(recent_key){parts, 2}, now_ns);
+    const recent_key key = key_of(first, second);
+    const recent_fact *found = recent_find(r, &key, now_ns);
 
     return found ? found->number[0] : -1;
 }
@@ -91,16 +95,15 @@ TEST(parts_are_told_apart)
     assert_int_equal(known("", "abc", 11), 3);
     assert_int_equal(known("abc", "", 11), -1);
 
-    const lks_rpc_slice one = lks_rpc_slice_of("a");
-    assert_null(recent_find(r, &(recent_key){&one, 1}, 11));
+    assert_null(recent_find(r, &(recent_key){{lks_rpc_slice_of("a")}, 1}, 11));
 }
 
 TEST(forgetting_is_of_one_key)
 {
     put("g", "a", 10, 20, 20, 1);
     put("g", "b", 10, 20, 20, 2);
-    const lks_rpc_slice parts[] = {lks_rpc_slice_of("g"), lks_rpc_slice_of("a")};
-    recent_forget(r, &(recent_key){parts, 2}, 11);
+    const recent_key key = key_of("g", "a");
+    recent_forget(r, &key, 11);
     assert_int_equal(known("g", "a", 11), -1);
     assert_int_equal(known("g", "b", 11), 2);
     put("g", "a", 12, 20, 20, 3);
@@ -109,12 +112,12 @@ TEST(forgetting_is_of_one_key)
 
 TEST(a_drop_is_of_all_of_a_base)
 {
-    const lks_rpc_slice of_other[] = {lks_rpc_slice_of("h"), lks_rpc_slice_of("a")};
+    const recent_key of_other = key_of("h", "a");
     const recent_fact what = {.ask_ns = 20, .until_ns = 20, .number = {3}};
 
     put("g", "a", 10, 20, 20, 1);
     put("g", "b", 10, 20, 20, 2);
-    recent_put(r, BASE("h"), &(recent_key){of_other, 2}, &what, 10);
+    recent_put(r, BASE("h"), &of_other, &what, 10);
     recent_drop(r, BASE("g"));
     assert_int_equal(known("g", "a", 11), -1);
     assert_int_equal(known("g", "b", 11), -1);
@@ -145,12 +148,12 @@ TEST(a_key_that_is_too_long_is_not_kept)
 TEST(what_is_over_makes_room_before_what_is_not)
 {
     static const char *const names[] = {"a", "b", "c"};
-    const lks_rpc_slice of_other[] = {lks_rpc_slice_of("h"), lks_rpc_slice_of("x")};
+    const recent_key of_other = key_of("h", "x");
 
     recent_free(r);
     r = recent_new(4); /* which any key may be in */
     put("g", "a", 10, 20, 20, 1);
-    recent_put(r, BASE("h"), &(recent_key){of_other, 2}, &(recent_fact){.ask_ns = 90, .until_ns = 90}, 10);
+    recent_put(r, BASE("h"), &of_other, &(recent_fact){.ask_ns = 90, .until_ns = 90}, 10);
     put("g", "b", 10, 20, 20, 1);
     recent_drop(r, BASE("h"));
     put("g", "c", 10, 20, 20, 1);

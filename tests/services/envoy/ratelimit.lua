@@ -65,7 +65,6 @@ function case.the_most_specific_policy_wins()
 end
 
 -- promise EV4: percent-encoded: no value can select a policy other than its key's
--- Values of a request cannot choose the policy of another key.
 function case.no_value_names_another_policy()
   put_policy("web/path=a/client", "FIXED 1/1000"); ask "path=a/client=bob" "OK: OK"
   put_policy("web/path=a%2Fb", "FIXED 5/1000"); ask "path=a/b" "OK: OK 4 1.000 5/1 web/path=a%2Fb"
@@ -95,7 +94,6 @@ function case.no_hits_are_a_look()
 end
 
 -- promise EV7: current_limit with Envoy's units, WEEK = 7; absent when the period is not a unit
--- Envoy's week is 7; a period without a unit is not in the answer.
 function case.units_are_envoys()
   for limit, told in pairs{["9/1000"] = " 9/1 web/a", ["9/60000"] = " 9/2 web/a", ["9/3600000"] = " 9/3 web/a",
     ["9/86400000"] = " 9/4 web/a", ["9/2592000000"] = " 9/5 web/a", ["9/31536000000"] = " 9/6 web/a",
@@ -112,7 +110,6 @@ function case.a_shadow_is_never_over()
 end
 
 -- promise EV18: an unlimited policy is OK, precedes less specific ones, and counts nothing
--- It is preferred to less specific ones, which then count nothing.
 function case.an_unlimited_policy_is_ok_and_not_counted()
   put_policy("web/client", "FIXED 1/1000"); put_policy("web/client=b*", "FIXED 1/1000")
   put_unlimited "web/client=bob"; ask "client=bob" "OK: OK"
@@ -137,7 +134,6 @@ end
 
 -- promise EV4
 -- promise EV10: the counter is Check's: group domain, key the entries, the policy
--- The same counter as Check's of these names.
 function case.the_counter_is_that_of_check()
   put_policy("g/a", "FIXED 10/1000"); ask("a=x/y", 4, "g") "OK: OK 6 1.000 10/1 g/a"
   check "a=x%2Fy @g/a" "ALLOWED: ALLOWED 10 5 0 1000 0"; reset "a=x%2Fy" "OK"
@@ -159,7 +155,6 @@ function case.namespaces_have_policies_of_their_own()
 end
 
 -- promise EV13: a descriptor that fails hides no other descriptor, and no value makes the call fail
--- Nothing in a request makes it, or other descriptors, fail.
 function case.what_cannot_be_judged_hides_nothing_else()
   put_policy("web/a", "FIXED 1/1000"); ask "a=1;x1;b=1 =2;c=1" "OK: OK 0 1.000 1/1 web/a: UNKNOWN: UNKNOWN: OK"
   ask(("a=1 "):rep(17) .. ";a=1") "OVER: UNKNOWN: OVER 0 1.000 1/1 web/a"
@@ -168,7 +163,6 @@ function case.what_cannot_be_judged_hides_nothing_else()
 end
 
 -- promise EV14: a long value is hashed as a whole; its prefix still matches
--- Two values that differ in the last byte have different counters; and their beginning still matches.
 function case.a_long_value_is_limited_like_any_other()
   put_policy("web/a", "FIXED 2/1000")
   for _, length in ipairs{129, 1024, 70000, 149997} do
@@ -213,7 +207,6 @@ function case.a_star_stands_for_the_rest_of_a_value()
 end
 
 -- promise EV15
--- Each entry with or without its value; the first entry is preferred.
 function case.any_entry_may_go_without_its_value()
   put_policy("web/path/client=bob", "FIXED 30/1000"); put_policy("web/path=login/client/agent=x", "FIXED 3/1000")
   ask "path=login client=bob;path=login client=eve" "OK: OK 29 1.000 30/1 web/path/client=bob: OK"
@@ -225,7 +218,6 @@ function case.any_entry_may_go_without_its_value()
 end
 
 -- promise EV16: a descriptor's own limit precedes policies and has one counter
--- A descriptor's own limit is preferred to any policy.
 function case.a_limit_that_comes_along_counts()
   put_policy("web/a", "FIXED 100/1000"); ask "a=1 !2/2" "OK: OK 1 60.000 2/2 "
   ask "a=1 !2/2;a=1" "OK: OK 0 60.000 2/2 : OK 99 1.000 100/1 web/a"

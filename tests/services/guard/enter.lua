@@ -221,16 +221,3 @@ function case.calls_together()
   texts(Guard.Enter.together(requests)) ("ENTERED a:2, ENTERED a:1, ENTERED a:0, " .. ("OUT_OF_STOCK SOLD_OUT a:0"):rep(3, ", "))
   eq(remaining "bob 5", 2); stock "a" "0 0 3"
 end
-
--- promise GS1
--- Two steps of a hand-written endpoint: whoever is refused by the second has paid for the first.
-function case.the_same_by_hand_charges_who_is_refused()
-  put "a 0"
-  local rule = {key = "bob", limit = {algorithm = "TOKEN_BUCKET", limit = 5, period_ms = 10000000}}
-  for i = 1, 5 do
-    RateLimit.Check{group = "g", rules = {rule}} "ALLOWED"; deduct("o" .. i .. " - a:1") "SOLD_OUT a:0"
-  end
-  RateLimit.Check{group = "g", rules = {rule}} "DENIED"
-  for i = 1, 5 do enter("T" .. i .. " limit=eve/5 order=e" .. i .. "/a:1") "OUT_OF_STOCK SOLD_OUT a:0" end
-  eq(remaining "eve 5", 5)
-end

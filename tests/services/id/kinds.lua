@@ -3,24 +3,6 @@ require "id"
 
 -- ---- UUID_V7 ----
 
--- promise D13: UUID_V7 as in RFC 9562
-function case.the_layout_of_rfc_9562()
-  -- Appendix A.6: 2022-02-22 14:22:22.000 -0500, rand_a 0xCC3, rand_b 0x18C4DC0C0C07398F.
-  ids.uuid_format(0x17F22E279B0 << 12 | 0xCC3, 0x18C4DC0C0C07398F << 2) "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
-  ids.uuid_format((1 << 60) - 1, -1) "ffffffff-ffff-7fff-bfff-ffffffffffff"
-  ids.uuid_format(0, 0) "00000000-0000-7000-8000-000000000000"
-end
-
--- promise D14: UUIDs of a server increase, also when its clock steps back
-function case.a_tick_is_the_time_or_the_next_one()
-  local second = 1000 << 12
-  eq(ids.uuid_tick(0, 1, 0), second); eq(ids.uuid_tick(0, 1, 999999), second + 4095)
-  eq(ids.uuid_tick(0, 1, 1000000), second + 4096); eq(ids.uuid_tick(0, 1, 500000), second + 2048)
-  eq(ids.uuid_tick(second, 1, 0), second + 1) -- in the same one
-  eq(ids.uuid_tick(2 * second, 1, 0), 2 * second + 1) -- the clock stepped back
-  eq(ids.uuid_tick(second + 4095, 1, 0), second + 4096) -- the ms is used up
-end
-
 -- promise D14
 -- promise D15: ... and 62 bits of each are random
 function case.uuids_increase_and_are_random()

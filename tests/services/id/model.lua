@@ -1,6 +1,5 @@
 -- Servers start, work, freeze and end, with a clock that jumps and is set back, over a store that loses its data: no id
--- comes twice, and those of one run of a server increase. The naive way, worker from the configuration and time from
--- the wall clock, fails in the same world.
+-- comes twice, and those of one run of a server increase.
 -- promise D5: a reassigned worker never repeats an id: the end of each range is written ahead and stays
 -- promise D6: a server's ids increase, its clock or grants going back or not
 -- promise D10: after Redis lost data no range is granted for one lease, and none before that time ever
@@ -138,35 +137,4 @@ function case.a_bad_second()
     harness.server "A"; ms(5000); take("A", 200); ms(RANGE)
     take("A", 200); take("B", 200); eq(doubles(given), 0)
   end)
-end
-
--- ---- the naive form ----
-
--- Like many utility classes: it remembers the last ms in memory.
-local function naive(worker)
-  local last, sequence = 0, 0
-  return function(wall)
-    sequence = wall == last and sequence + 1 & 4095 or 0
-    last = wall
-    return wall << 22 | worker << 12 | sequence
-  end
-end
-
-local function naive_doubles(first_ms, second_ms, restarts, other_worker)
-  local first, given = naive(7), {}
-  local second = restarts and naive(other_worker) or first
-  for _ = 1, 10 do note(given, {first(first_ms)}) end
-  for _ = 1, 10 do note(given, {second(second_ms)}) end
-  return doubles(given)
-end
-
-function case.the_naive_form_fails()
-  eq(naive_doubles(1000, 1001, false), 0)
-  -- The clock is set back and comes to the same ms again: running, or restarted.
-  eq(naive_doubles(1000, 1000, true, 7), 10)
-  local maker = naive(7)
-  local a = maker(1000)
-  maker(900); eq(maker(1000), a)
-  -- Two servers whose worker is their pid modulo 1024.
-  eq(naive_doubles(1000, 1000, true, (7 + 1024) % 1024), 10)
 end

@@ -31,38 +31,6 @@ function case.decode_takes_an_id_apart()
   end), 0)
 end
 
-local function range(worker, first, last, asked_ns)
-  return {worker = worker, first_ms = EPOCH + first, end_ms = EPOCH + last, clock_ms = EPOCH + first, asked_ns = asked_ns}
-end
-
--- promise D1
-function case.a_range_makes_these_ids()
-  local s, second = ids.snowflake(), 1000000000
-  eq(s:has(second, 1), false); eq(s:take(second, 1), nil)
-  s:grant(range(5, 100, 103, second))
-  local made = s:take(second, 4098)
-  eq(made[1], 100 << 22 | 5 << 12); eq(made[2], 100 << 22 | 5 << 12 | 1); eq(made[4096], 100 << 22 | 5 << 12 | 4095)
-  eq(made[4097], 101 << 22 | 5 << 12) -- the ms was used up
-  eq(s:unused_ms(), EPOCH + 102)
-  -- 2 ms pass.
-  eq(s:take(second + 2000000, 1), {102 << 22 | 5 << 12})
-  -- The clock is behind the range's end, the ids are not.
-  eq(s:take(second + 900000000, 4095)[4095], 102 << 22 | 5 << 12 | 4095)
-  eq(s:has(second + 900000000, 1), false); eq(s:take(second + 900000000, 1), nil)
-end
-
--- promise D6
-function case.a_late_grant_takes_nothing_back()
-  local s, old, other = ids.snowflake(), range(5, 100, 200, 0), range(6, 100, 200, 0)
-  s:grant(old)
-  local before = s:take(0, 2)
-  s:grant(old)
-  eq(s:take(0, 2)[1], before[2] + 1) -- goes on within the ms
-  s:grant(other)
-  eq(s:take(0, 1), {101 << 22 | 6 << 12}) -- another worker's: not within it
-  s:grant(old); eq(s:take(0, 1), {102 << 22 | 5 << 12})
-end
-
 -- promise D2: count ids, 4096 in a ms and then the next ms; their time is the clock's; a range that is used up is
 --   followed by the next
 function case.ids_are_of_the_time()
@@ -144,19 +112,7 @@ function case.all_workers_taken()
   others_have(1023, 1023, clock_ms() - LEASE); harness.server "B"; eq(worker_of(snowflake()), 1023)
 end
 
--- ---- the clock steps back ----
-
--- promise D6
-function case.a_running_server_goes_on()
-  local last = snowflakes(5000)[5000]
-  ms(-3600000)
-  for _ = 1, 20 do
-    last = eq(snowflake(), above(last))
-    ms(400)
-  end
-  -- Its ids do not follow the clock until the clock has caught up.
-  eq(at_of(last), within(0, clock_ms() + 3600000 - 1))
-end
+-- ---- other primaries, and a clock that is wrong ----
 
 local function primary_is(generation) fcall("id_generation", "ls:{meta}:", "1", generation) end
 -- As if a primary had granted the worker of an id and had not replicated it.
@@ -188,39 +144,6 @@ function case.in_a_cluster_another_primary_is_known_by_the_grant_itself()
   harness.server "same"; snowflake(); lose_the_worker_of(lost); cluster_epoch(2)
   harness.server "other"; refused(NEW); eq(last_error.retry_after_ms, LEASE)
   ms(LEASE); far_behind(lost)
-end
-
--- promise D5
--- promise D8
-function case.a_reassigned_worker_goes_on_behind()
-  local a, far = snowflake(), clock_ms() + 3600000
-  others_have(1, 1023, far); ms(-60000)
-  harness.server "B" -- a lease from the future is no lease
-  local b = snowflake()
-  eq(decode(b), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-  harness.server "C"; eq(decode(snowflake()), {worker = 1, at_ms = above(far + RANGE - 1)})
-end
-
-local function losing_the_reply(f)
-  harness.alter("return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n"); f()
-  harness.alter("RANGE_MS = 1000", "RANGE_MS = 1000")
-end
-
--- promise D5
-function case.a_grant_that_was_not_heard_of()
-  local a = snowflake()
-  others_have(1, 1023, clock_ms() + 3600000); ms(LEASE); harness.server "B"
-  losing_the_reply(function() refused "INTERNAL MAYBE..." end)
-  ms(-60000); eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-end
-
--- promise D5
--- The reply may still come, and must be true then.
-function case.an_end_that_was_written_stays()
-  redis("HSET", WORKERS, "floor", "0")
-  local ends = clock_ms() + RANGE
-  losing_the_reply(function() refused "INTERNAL..." end)
-  ms(-60000); snowflake(); eq(tonumber(redis("HGET", WORKERS, "0"):match(" (%d+)")), above(ends - 1))
 end
 
 -- promise D8
@@ -294,26 +217,6 @@ function case.a_new_store_grants_nothing_for_a_lease()
   ms(1000); snowflake()
   -- The other kinds need not wait.
   redis("DEL", WORKERS); next_ids("UUID_V7", "", 1) {uuids = {any}}; next_ids("SEQUENCE", "s", 1) {ids = {any}}
-end
-
--- promise D10
-function case.after_a_loss_nothing_comes_twice()
-  local a = snowflakes(10000)[10000]
-  redis("DEL", WORKERS)
-  eq(snowflake(), above(a)) -- of the range it has
-  harness.server "B"; refused(NEW); ms(LEASE)
-  eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
-end
-
--- promise D10
-function case.what_was_lost_stays_behind_when_the_clock_steps_back()
-  local a = snowflake()
-  redis("DEL", WORKERS); harness.server_ends "harness"; refused "UNAVAILABLE..."
-  ms(-60000) -- while it waits
-  eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
-  ms(120000); snowflake()
-  harness.server "B" -- on a worker that was never granted since
-  ms(-3600000); eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
 end
 
 -- promise D11: outside of 2024 to 2093: OUT_OF_RANGE

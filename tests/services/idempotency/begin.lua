@@ -1,44 +1,5 @@
--- Begin and the states of a record: each row of the table in docs/idempotency.md.
+-- Begin and the states of a record. The rows of the table in docs/idempotency.md: model.lua.
 require "idempotency"
-
--- promise I1: one EXECUTE at a time; the others are IN_PROGRESS with the rest of its lease, also when sent together
--- promise I2: COMPLETED: every Begin is REPLAY
-function case.one_executes_and_the_others_get_its_result()
-  get "k" "NONE"; begin "k T1" "EXECUTE 1"
-  begin "k T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE)}; complete "k 200 paid" "STORED"
-  begin "k T2" "REPLAY 1 200 paid"; begin "k T1" "REPLAY 1 200 paid"; begin "l T2" "EXECUTE 1"
-end
-
--- promise I3: the same attempt_token while its attempt runs: the same attempt, fence and lease
-function case.a_lost_execute_is_found_again_by_its_token()
-  local first = begin "k T1" "EXECUTE 1".fence
-  pass(400); begin "k T1" "EXECUTE 1" {fence = first}
-  -- The lease is still that of the first: its caller counts from there.
-  begin "k T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE - 400000)}
-  pass(600); begin "k T2" "EXECUTE 2"
-end
-
--- promise I4: ... after its lease, if nobody took over: the same attempt with a new lease; after its end: a new
---   attempt
-function case.an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over()
-  local first = begin "k T1" "EXECUTE 1".fence
-  pass(1000); get "k" {record = {lease_ms = 0}}; begin "k T1" "EXECUTE 1" {fence = first}
-  begin "k T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE)}
-  pass(1000)
-  complete("k 0", {fence = first}) "STORED" -- late, but the only one
-end
-
--- promise I5: an expired lease is taken over, with the next attempt number
--- promise I6: a late result is SUPERSEDED or LOST and changes nothing
-function case.a_lease_that_is_over_is_taken_over()
-  local first = {fence = begin "k T1".fence}
-  pass(999 - 99); begin "k T2" "IN_PROGRESS 1"
-  pass(100); begin "k T2" "EXECUTE 2" {fence = above(first.fence)}; begin "k T1" "IN_PROGRESS 2"
-  complete("k 200 late", first) "SUPERSEDED"; fail_retryable("k late", first) "SUPERSEDED"
-  fail_final("k late", first) "SUPERSEDED"; extend("k", first) "LOST"
-  get "k" "IN_PROGRESS 2"; complete "k 200 in time" "STORED"
-  complete("k 200 late", first) "SUPERSEDED"; begin "k T1" "REPLAY 2 200 in time"
-end
 
 -- The value of a Lua expression over the values v of key k's record.
 local function of_record(expression)
@@ -81,50 +42,6 @@ function case.what_failed_for_good_is_replayed()
   get "k" "FAILED_FINAL 1 -1 lockstock-failure=card refused (card refused)"
   complete "k 200 after all" "SUPERSEDED"; fail_retryable "k after all" "SUPERSEDED"; extend "k" "LOST"
   pass(2000); begin "k T3" "REPLAY 1 -1 lockstock-failure=card refused"
-end
-
--- promise I2
--- promise I9
-function case.the_first_result_stays()
-  begin "k T1"; complete("k 201 first", {headers = {{key = "a", value = "1"}, {key = "b", value = "2"}}}) "STORED"
-  complete("k 500 second", {headers = {{key = "c", value = "3"}}}) "STORED again"; fail_final "k x" "SUPERSEDED"
-  fail_retryable "k x" "SUPERSEDED"; extend "k" "LOST"
-  pass(2000); begin "k T2" "REPLAY 1 201 first a=1 b=2"; get "k" "COMPLETED 1 201 first a=1 b=2"
-end
-
--- promise I10: MISMATCH in each state; empty is a value like any other
--- promise I15
-function case.another_request_under_the_same_key_is_a_mismatch()
-  local one, two = {fingerprint = "one"}, {fingerprint = "two"}
-  begin("k T1", one) "EXECUTE 1"; begin("k T2", two) "MISMATCH"
-  begin "k T2" "MISMATCH"; begin("k T1", two) "MISMATCH"; begin("k T2", one) "IN_PROGRESS 1"
-  pass(1001)
-  begin("k T2", two) "MISMATCH" -- also where it could run
-  fail_retryable "k" "STORED"; begin("k T2", two) "MISMATCH"; begin("k T2", one) "EXECUTE 2"
-  complete "k 200"; begin("k T3", two) "MISMATCH"; begin("k T3", one) "REPLAY 2 200"
-  get "k" {record = {fingerprint = "one"}}; begin "l T1" "EXECUTE 1"
-  begin("l T2", {fingerprint = "x"}) "MISMATCH" -- empty is one like any other
-end
-
--- promise I11: Extend: later, never sooner, also after the lease; LOST once ended
--- promise I15
-function case.extending_keeps_an_attempt()
-  begin "k T1"; pass(800); extend "k" "EXTENDED"; begin "k T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE)}
-  extend("k", {lease_ms = 10}) "EXTENDED" -- never shorter
-  get "k" {record = {lease_ms = about(LEASE)}}
-  pass(1001)
-  extend "k" "EXTENDED" -- over, but not taken over
-  begin "k T2" "IN_PROGRESS 1"; extend("k", {fence = fence() + 1}) "LOST"; extend "none" "LOST"
-end
-
--- promise I12: Delete: forgotten, the next Begin executes
-function case.what_was_deleted_runs_anew()
-  forget "k" "OK"
-  local first = {fence = begin "k T1".fence}
-  forget "k" "OK"; get "k" "NONE"; complete("k 200 late", first) "SUPERSEDED"
-  begin("k T1", {fingerprint = "another"}) "EXECUTE 1" {fence = above(first.fence)}
-  complete("k 200 late", first) "SUPERSEDED"
-  complete "k 200"; forget "k" "OK"; begin "k T2" "EXECUTE 1"
 end
 
 -- promise I13: fences of a key strictly increase: clock back, deleted, forgotten
@@ -176,11 +93,6 @@ function case.records_end()
   forget "l"; redis "KEYS ls:{*" "ls:{default/s/k}:idem:r\n"
 end
 
-function case.what_was_forgotten_runs_anew()
-  begin "k T1"; complete "k 200"; redis("DEL", key "r:k"); complete "k 200" "SUPERSEDED"
-  fail_final "k" "SUPERSEDED"; begin "k T1" "EXECUTE 1"
-end
-
 -- promise I23: without memory: Begin and IssueTicket are refused, calls that end an attempt work, results are stored
 function case.results_are_stored_when_memory_is_short()
   local k, l, m = begin "k T1".fence, begin "l T1".fence, begin "m T1".fence
@@ -215,15 +127,4 @@ function case.foreign_data_is_left_alone()
   begin "l T1"; redis("SET", key "w:l", "x"); remember(); wait "S1 l T2" (foreign)
   complete "l 200" (foreign); fail_retryable "l" (foreign)
   forget "l" (foreign); unchanged()
-end
-
--- ---- together ----
-
--- promise I1
-function case.calls_sent_together_are_as_separate_ones()
-  local answers = Idempotency.Begin.together(repeated(50, function(i)
-    return {scope = "s", key = "k", attempt_token = ("attempt-%08d"):format((i - 1) // 2), lease_ms = LEASE} -- each twice
-  end))
-  for i, one in ipairs(answers) do one(i <= 2 and "EXECUTE 1" or "IN_PROGRESS 1") end
-  eq(answers[1].fence, answers[2].fence)
 end

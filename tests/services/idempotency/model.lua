@@ -136,6 +136,7 @@ end
 local function do_get()
   local r, k = any_record()
   local said = get(k)(r.state == "NONE" and "NONE" or r.state .. " " .. r.attempt .. "...")
+  if r.state ~= "NONE" then said{record = {fingerprint = r.fingerprint}} end
   if r.state == "COMPLETED" or r.state == "FAILED_FINAL" then eq(tostring(said), containing(r.result)) end
   if r.state == "IN_PROGRESS" then said{record = {lease_ms = about(leased(r) and (r.ends - now) * 1000 or 0)}} end
 end
@@ -170,7 +171,16 @@ local function do_event()
   end
 end
 
--- promise I1
+-- promise I1: one EXECUTE at a time; the others are IN_PROGRESS with the rest of its lease, also when sent together
+-- promise I2: COMPLETED: every Begin is REPLAY
+-- promise I3: the same attempt_token while its attempt runs: the same attempt, fence and lease
+-- promise I4: ... after its lease, if nobody took over: the same attempt with a new lease; after its end: a new
+--   attempt
+-- promise I5: an expired lease is taken over, with the next attempt number
+-- promise I6: a late result is SUPERSEDED or LOST and changes nothing
+-- promise I10: MISMATCH in each state; empty is a value like any other
+-- promise I11: Extend: later, never sooner, also after the lease; LOST once ended
+-- promise I12: Delete: forgotten, the next Begin executes
 -- promise I18: after Fail RETRYABLE and Delete exactly one of them runs, the others wait on
 function case.every_answer_is_the_models()
   rounds(20, 1000, function()

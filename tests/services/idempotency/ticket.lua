@@ -52,12 +52,3 @@ function case.foreign_data_is_left_alone()
   local ticket = issue(60000)
   redis("SET", key("t:" .. ticket), "x"); consume(ticket, "C1") (foreign); redis("GET", key("t:" .. ticket)) "x"
 end
-
--- promise I29
-function case.calls_sent_together_are_as_separate_ones()
-  local ticket = issue(60000)
-  local answers = Idempotency.ConsumeTicket.together(repeated(50, function(i)
-    return {scope = "s", subject = "me", ticket = ticket, consumer_id = ("consumer%08d"):format(i)}
-  end))
-  for i, one in ipairs(answers) do one(i == 1 and "CONSUMED" or "ALREADY_CONSUMED") end
-end

@@ -19,28 +19,12 @@ function case.one_message_a_server()
   complete "k 200" "STORED again"; messages() ""
 end
 
-function case.a_final_failure_is_everyones_too()
-  begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; fail_final "k no" "STORED"
-  deliver() "S1 T2 REPLAY 1 -1 lockstock-failure=no, S2 T3 REPLAY 1 -1 lockstock-failure=no"; eq(waiting_keys(), 0)
-end
-
 -- promise I18
 function case.after_a_failure_exactly_one_runs()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; wait "S2 k T4"
   fail_retryable "k" "STORED"; deliver() "S1 T2 EXECUTE 2"
   fail_retryable "k" "STORED"; deliver() "S1 T3 EXECUTE 3"
   complete "k 200 at last" "STORED"; deliver() "S2 T4 REPLAY 3 200 at last"; eq(waiting_keys(), 0)
-end
-
--- promise I18
-function case.after_a_delete_exactly_one_runs()
-  begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; forget "k" "OK"
-  deliver() "S1 T2 EXECUTE 1"; complete "k 200" "STORED"; deliver() "S2 T3 REPLAY 1 200"
-end
-
-function case.whoever_asks_first_runs()
-  begin "k T1"; wait "S1 k T2"; fail_retryable "k"; begin "k T9" "EXECUTE 2"; deliver() ""
-  complete "k 200"; deliver() "S1 T2 REPLAY 2 200"
 end
 
 -- promise I19: the end of a lease hands over; Extend puts it off; lost messages are made up for
@@ -100,11 +84,6 @@ function case.an_abandoned_one_does_not_run()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; fail_retryable "k"
   remember(); abandoned "S1 T2" "CANCELLED NO the caller's connection is gone"; unchanged()
   deliver() "S1 T3 EXECUTE 2"
-end
-
-function case.copies_of_a_call_are_one_attempt()
-  begin "k T1"; wait "S1 k T2"; wait "S2 k T2"; wait "S2 k T3"
-  fail_retryable "k"; deliver() "S1 T2 EXECUTE 2, S2 T2 EXECUTE 2"
 end
 
 -- ---- servers ----

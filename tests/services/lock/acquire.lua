@@ -15,18 +15,6 @@ function case.a_held_lock_is_busy_and_tells_its_holder()
   inspect "a" "EXCLUSIVE T1"
 end
 
--- promise L2
--- promise L3: all or nothing
-function case.busy_changes_nothing()
-  acquire "T1 b"; remember(); acquire "T2 a b c" "BUSY b held by T1"; unchanged(); inspect "a" "FREE"
-end
-
--- promise L1
-function case.all_targets_are_taken_at_once()
-  acquire "T1 c a:S b:P2/5" "ACQUIRED" {fences = {{name = "c"}, {name = "a"}, {name = "b"}}}
-  inspect "c" "EXCLUSIVE T1"; inspect "a" "SHARED T1"; inspect "b" "PERMIT/5 T1=2"
-end
-
 -- promise L4: the same token again gets the same grant
 function case.the_same_token_again_is_the_same_grant()
   local first = acquire "T1 a b:S"
@@ -34,45 +22,7 @@ function case.the_same_token_again_is_the_same_grant()
   acquire "T1 a b:S" "ACQUIRED again" {fences = first.fences, lease_ms = about(LEASE - 400000)}; unchanged()
 end
 
--- promise L5: ... for other targets ALREADY_EXISTS
-function case.the_same_token_for_other_targets_is_refused()
-  local refused = "ALREADY_EXISTS NO token: used for other targets"
-  acquire "T1 a"; remember()
-  for _, others in ipairs{"b", "a:S", "a b", "a:P1/1"} do acquire("T1 " .. others)(refused) end
-  unchanged()
-  release "T1"; acquire "T2 p:P1/5"; acquire "T2 p:P2/5" (refused)
-end
-
--- promise L6: TOKEN_SPENT: released, in part, lost, or released by force
-function case.a_released_token_is_spent()
-  acquire "T1 a"; release "T1"; acquire "T1 a" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"; inspect "a" "FREE"
-end
-
--- promise L6
-function case.a_token_released_in_part_is_spent()
-  acquire "T1 a b"; release "T1 a"; acquire "T1 a b" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"
-  inspect "a" "FREE"; inspect "b" "EXCLUSIVE T1"
-end
-
--- promise L7: TOKEN_SPENT: a late copy after the release
-function case.a_late_copy_after_the_release_is_no_ghost()
-  release "T1 a" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"; inspect "a" "FREE"
-end
-
--- promise L6
-function case.a_token_whose_lease_ran_out_is_spent()
-  acquire "T1 a"; pass(1000); acquire "T1 a" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"
-  inspect "a" "FREE"; acquire "T2 a" "ACQUIRED"
-  acquire "T1 a" "TOKEN_SPENT"; inspect "a" "EXCLUSIVE T2"
-end
-
 -- promise L9: no second grant before the lease ends; to the microsecond
-function case.a_lease_excludes_others_until_its_end()
-  acquire "T1 a"; pass(900); acquire "T2 a" "BUSY a held by T1"
-  pass(100); acquire "T2 a" "ACQUIRED"
-end
-
--- promise L9
 function case.a_lease_ends_at_its_end_and_not_before()
   redis "SET ls:test:clock_still_us 1700000000000000"; acquire("T1 a", {lease_ms = 10})
   redis "INCRBY ls:test:clock_offset_us 9999"; acquire "T2 a" "BUSY a held by T1" {holder = {lease_ms = 0}}

@@ -21,16 +21,6 @@ function case.a_forced_release_removes_every_holder()
   inspect "b" "EXCLUSIVE T1"; force_release "a" ""; force_release "never" ""
 end
 
--- promise L6
--- promise L25
-function case.who_was_forced_out_is_out()
-  local old = fence_of(acquire "T1 a b")
-  force_release "a"; renew "T1 a" "LOST"; renew "T1" "LOST"
-  renew "T1 b" "RENEWED"; acquire "T1 a b" "TOKEN_SPENT"
-  release "T1 a" "NOT_HELD"; acquire "T2 a" "ACQUIRED" {fences = {{fence = above(old)}}}
-  release "T1" "NOT_HELD a=NOT_HELD b=RELEASED"; inspect "a" "EXCLUSIVE T2"
-end
-
 -- promise L23
 function case.a_clock_that_stepped_back_gives_no_negative_times()
   acquire "T1 a" "ACQUIRED"

@@ -3,33 +3,6 @@
 require "lock"
 
 -- promise L20: fences increase: clock back, released, over, key lost
-function case.fences_grow_from_grant_to_grant()
-  local targets, last = {"a", "a:S", "a:P1/3", "a"}, 0
-  for i = 0, 19 do
-    last = eq(fence_of(acquire("T" .. i .. " " .. targets[i % 4 + 1]) "ACQUIRED"), above(last))
-    if i % 3 == 0 then pass(1000) else release("T" .. i) end
-  end
-  eq(last, within(1, 1 << 53))
-end
-
--- promise L21
-function case.each_holder_and_each_name_has_its_own()
-  local first = acquire "T1 a:P1/3 b:S".fences
-  local second = acquire "T2 b:S a:P2/3" {fences = {{fence = above(first[2].fence)}, {fence = above(first[1].fence)}}}.fences
-  inspect "a" {holders = {{fence = first[1].fence}, {fence = second[2].fence}}, last_fence = second[2].fence}
-end
-
--- promise L20
-function case.fences_grow_while_the_clock_steps_back()
-  local last = 0
-  for i = 0, 9 do
-    last = eq(fence_of(acquire("T" .. i .. " a") "ACQUIRED"), above(last))
-    release("T" .. i) "RELEASED"
-    pass(-3600)
-  end
-end
-
--- promise L20
 function case.a_fence_outlives_release_and_expiry()
   local first = fence_of(acquire "T1 a")
   release "T1"; inspect "a" "FREE" {last_fence = first}
@@ -53,12 +26,6 @@ function case.a_lost_key_does_not_bring_a_fence_back()
   redis("DEL", key "n:a")
   before = eq(fence_of(acquire "T2 a"), above(before))
   redis "FLUSHALL"; eq(fence_of(acquire "T3 a"), above(math.max(before, now_us() - 10000000)))
-end
-
--- promise L4
-function case.a_replay_takes_no_new_fence()
-  local first = acquire "T1 a:S"
-  acquire "T2 a:S"; acquire "T1 a:S" {fences = first.fences}
 end
 
 -- promise L22: CheckFence: OK, STALE, high_water; stays
@@ -109,13 +76,4 @@ function case.a_register_is_reset()
   reset_fence "never 5" "0"; check_fence "never 4" "STALE 5"
   Lock.ResetFence{fence = 5} "INVALID_ARGUMENT NO resource: must not be empty"
   reset_fence "never -1" "INVALID_ARGUMENT NO fence: must be 0 to 9007199254740991"
-end
-
--- The lease of a frozen holder expires, the next one writes, and the first wakes up.
-function case.a_late_holder_is_kept_out()
-  local frozen = fence_of(acquire "T1 a")
-  pass(1000)
-  local next_one = fence_of(acquire "T2 a")
-  check_fence("row " .. next_one) "OK ..."; check_fence("row " .. frozen) "STALE ..."
-  check_fence("row " .. next_one) "OK ..."
 end

@@ -28,21 +28,6 @@ function case.nobody_overtakes_who_waits_at_another_server()
 end
 
 -- promise L57
-function case.readers_of_all_servers_come_together()
-  acquire "T1 a"; wait "S1 T2 a:S"; wait "S2 T3 a:S"; wait "S1 T4 a:S"
-  wait "S1 T5 a"; release_at "S1 T1"; inspect "a" "SHARED T2 T4"; deliver() "T2 T4 T3"
-  inspect "a" "SHARED T2 T4 T3"
-  release_at "S1 T2"; release_at "S1 T3"; deliver() ""
-  release_at "S1 T4"; deliver() "T5"
-end
-
-function case.permits_are_granted_in_turn()
-  acquire "T1 a:P3/5"; wait "S1 T2 a:P4/5"; wait "S1 T3 a:P1/5"; wait "S1 T4 a:P1/5"
-  release_at "S1 T1"; messages() "S1:R T2 S1:R T3"; inspect "a" "PERMIT/5 T2=4 T3=1"
-  told_of_grant "S1 T2" "ACQUIRED"; release_at "S1 T2" "RELEASED"; inspect "a" "PERMIT/5 T3=1 T4=1"
-end
-
--- promise L57
 function case.all_names_are_granted_at_once()
   acquire "T1 a"; acquire "T2 b"; wait "S1 T3 a b"; wait "S1 T4 b a"
   release_at "S1 T1"; messages() ""; acquire "T5 a" "BUSY a held by T3"

@@ -177,9 +177,11 @@ local function compare(n)
   inspect("n" .. n) {holders = holders, last_fence = names[n].last_fence}
 end
 
--- promise L3
+-- promise L18: only the token renews and releases
+-- promise L6: TOKEN_SPENT: released, in part, lost, or released by force
+-- promise L3: all or nothing
 -- promise L4
--- promise L5
+-- promise L5: ... for other targets ALREADY_EXISTS
 -- promise L9
 -- promise L10
 -- promise L11: EXCLUSIVE, SHARED, PERMIT beside each other

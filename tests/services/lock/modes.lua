@@ -58,46 +58,12 @@ function case.readers_share_and_a_writer_comes_after_the_last()
   acquire "W2 a" "ACQUIRED"; inspect "a" "EXCLUSIVE W2"
 end
 
-function case.permits_come_back_when_leases_end()
-  acquire("T1 a:P2/4", {lease_ms = 1000000}); acquire("T2 a:P1/4", {lease_ms = 3000000})
-  acquire("T3 a:P1/4", {lease_ms = 2000000}); pass(1500); acquire "T4 a:P3/4" "BUSY a held by T..."
-  acquire "T5 a:P2/4" "ACQUIRED"; inspect "a" "PERMIT/4 T2=1 T3=1 T5=2"
-  pass(1000); acquire "T6 a:P3/4" "ACQUIRED"; inspect "a" "PERMIT/4 T2=1 T6=3"
-end
-
--- promise L18: only the token renews and releases
--- Expired leases that stop nobody stay: a release among them.
-function case.leases_that_are_over_do_not_confuse_the_count()
-  acquire("T1 a:P1/9", {lease_ms = 1000000}); acquire("T2 a:P1/9", {lease_ms = 3000000}); pass(1500)
-  acquire "T3 a:P1/9" "ACQUIRED"; release "T3" "RELEASED"
-  release "T1" "NOT_HELD"; release "T2" "RELEASED"
-  inspect "a" "FREE"; acquire "T4 a" "ACQUIRED"; inspect "a" "EXCLUSIVE T4"
-end
-
-function case.a_renewed_reader_still_stands_in_the_way()
-  acquire "T1 a:S"; acquire "T2 a:S"; pass(500); renew("T1", {lease_ms = 2000000}) "RENEWED"
-  pass(1000); acquire "W1 a" "BUSY a held by T1" {holder = {lease_ms = about(1000000)}}
-  acquire "W1 a" "BUSY a held by T1"
-  pass(1000); acquire "W1 a" "ACQUIRED"
-end
-
-function case.a_renewal_does_not_hide_the_end_of_another_lease()
-  acquire "T1 a:P1/2"; acquire "T2 a:P1/2"; renew("T1", {lease_ms = 2000000}) "RENEWED"
-  pass(1500); acquire "T3 a:P1/2" "ACQUIRED"; inspect "a" "PERMIT/2 T1=1 T3=1"
-end
-
 function case.holders_are_read_once_after_a_lease_has_ended()
   acquire("T1 a:S", {lease_ms = 1000000}); acquire("T2 a:S", {lease_ms = 3000000}); pass(1500)
   eq(commands_of("hgetall", function()
     for _ = 1, 5 do acquire "W1 a" "BUSY a held by T2" end
   end), 1)
   eq(redis("HLEN", key "h:a"), "1") -- T2
-end
-
-function case.one_request_may_mix_modes()
-  acquire "T1 r:S w p:P1/1" "ACQUIRED"; acquire "T2 r:S p:P1/1" "BUSY p held by T1"
-  acquire "T2 r:S" "ACQUIRED"; release "T1" "RELEASED"
-  acquire "T3 w p:P1/1" "ACQUIRED"; inspect "r" "SHARED T2"
 end
 
 -- promise L14: 4,096 holders of a name

@@ -1,15 +1,13 @@
--- The queue against its rule. Random calls; after each, whoever may be granted is, and nobody else: the first that
--- is
--- promise L36 compatible with the holders and with all that stand before it, as if they held. The model is that
--- sentence; it has one list, no queue a name, no offers.
+-- The queue against its rule: after each random call, the first waiter that is compatible with the holders and with all
+-- waiters before it, as if they held, is granted, and nobody else. The model has one list, no queue for a name, no offers.
+-- promise L36
 -- promise L30: waiting: FIFO, nobody overtakes a waiter that it would block; all modes; all names at once; no
 --   starvation
 -- promise L31: the next waiters are promoted on release, withdrawal, expiry and ForceRelease
 -- promise L43
 -- promise L57
 -- promise L51: copies of one waiting Acquire: all are informed and get the grant, a lost copy removes only itself;
--- at
---   most 16
+--   at most 16
 require "lock_queue"
 
 local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 20, 3, 150

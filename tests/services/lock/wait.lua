@@ -35,10 +35,6 @@ function case.list_counts_a_waiter_to_whom_the_lock_is_offered()
   Lock.List{} {locks = {{owner = "T2", holders = 1, waiters = 1}}}
 end
 
-function case.a_free_name_is_acquired_without_waiting()
-  wait "S1 T1 a b:S" "ACQUIRED"; wait "S1 T2 b:S" "ACQUIRED"; eq(queue_keys(), 0)
-end
-
 -- promise L34: an offer lasts at most 0.5 s, is claimed by the server that parks the call, and the lease starts at the
 --   claim
 function case.the_lease_begins_at_the_claim()
@@ -46,30 +42,6 @@ function case.the_lease_begins_at_the_claim()
   local before = fence_of(acquire "T3 b")
   pass(300); release "T1"; pass(1); woken "S1 T2" "ACQUIRED" {fences = {{fence = above(before)}}}
   pass(900); acquire "T4 a" "BUSY a held by T2" {holder = {lease_ms = about(LEASE - 900000)}}
-end
-
--- promise L30
-function case.nobody_overtakes()
-  acquire "T1 a:S"; wait "S1 T2 a" "QUEUED"; acquire "T3 a:S" "BUSY a held by T1"; wait "S2 T4 a:S" "QUEUED"
-  release "T1"; deliver() "T2"
-  release "T2"; deliver() "T4"
-end
-
--- promise L30
-function case.readers_come_together()
-  acquire "T1 a"; wait "S1 T2 a:S"; wait "S2 T3 a:S"; wait "S1 T4 a"
-  wait "S1 T5 a:S"; release "T1"; messages() "S1:W T2 S1:A a S2:W T3 S2:A a"; woken "S2 T3" "ACQUIRED"
-  woken "S1 T2" "ACQUIRED"; inspect "a" "SHARED T3 T2"
-  release "T2"; messages() ""
-  release "T3"; deliver() "T4"
-  release "T4"; deliver() "T5"
-end
-
--- promise L30
-function case.permits_are_given_in_turn()
-  acquire "T1 a:P3/5"; wait "S1 T2 a:P4/5" "QUEUED"
-  wait "S1 T3 a:P1/5" "QUEUED" -- though one is left
-  release "T1"; deliver() "T2 T3"; inspect "a" "PERMIT/5 T2=4 T3=1"
 end
 
 -- promise L30
@@ -82,24 +54,6 @@ function case.all_names_come_at_once()
   release "T3 a"; deliver() ""
   release "T3 b"; deliver() "T4"
   release "T4"; eq(queue_keys(), 0)
-end
-
--- promise L30
-function case.a_wide_request_is_not_starved()
-  acquire "T1 a:S"; acquire "T2 b"; wait "S1 T3 a b" "QUEUED"
-  wait "S1 T4 a:S" "QUEUED" -- would delay T3
-  wait "S1 T5 b:S" "QUEUED"; acquire "T6 c" "ACQUIRED"
-  release "T2"; messages() ""
-  release "T1"; deliver() "T3"
-  release "T3"; deliver() "T4 T5"
-end
-
--- promise L30
-function case.who_is_not_in_the_way_goes_past()
-  acquire "T1 b"; wait "S1 T2 a:S b" "QUEUED"
-  acquire "T3 a:S" "ACQUIRED" -- beside T2
-  acquire "T4 a" "BUSY a held by T3"
-  release "T1"; deliver() "T2"; inspect "a" "SHARED T3 T2"
 end
 
 -- promise L31

@@ -257,10 +257,13 @@ local function within_bounds(l, c)
   end
 end
 
+-- promise R34
+-- promise R11: INDEPENDENT charges each for itself
+-- promise R5: outcome: the worst of the rules; rules[] in their order
 -- promise R1
--- promise R2
--- promise R3
--- promise R4
+-- promise R2: SLIDING_LOG: at most limit in every window
+-- promise R3: SLIDING_WINDOW: at most limit * (1 + s / period) in a span s
+-- promise R4: TOKEN_BUCKET: burst + rate * t, also below a microsecond
 -- promise R6
 -- promise R7: retry_after_ms: passes exactly then
 -- promise R8

@@ -11,12 +11,6 @@ function case.allowed_tries_count_too()
   check(rule) "BANNED: BANNED 9 6 100 1000 100" -- and is not charged
 end
 
-function case.a_try_is_one_whatever_it_costs()
-  local rule = "bob FIXED 9/1000 after=3 ban=100"
-  check(rule, 4) "ALLOWED:..."; check(rule, 99) "DENIED:..."; check(rule, 4) "ALLOWED:..."
-  banned(rule, 100, 1)
-end
-
 -- promise R17: tries during a ban neither count nor prolong it; a ban never shortens a wait
 function case.banned_tries_neither_count_nor_lengthen()
   local rule = "bob FIXED 1/1000 after=2 ban=1500"
@@ -39,15 +33,6 @@ function case.tries_of_another_window_do_not_count()
 end
 
 -- promise R17
--- The window's wait is the longer one.
-function case.a_ban_never_shortens_a_wait()
-  local rule = "bob FIXED 1/1000 after=1 ban=100"
-  check(rule); check(rule) "BANNED: BANNED 1 0 1000 1000 100"
-  advance(100); check(rule) "DENIED: DENIED 1 0 900 900 0"
-  advance(900); check(rule) "ALLOWED:..."
-end
-
--- promise R17
 -- When units come back before the tries' window ends, the next try would begin a ban: the answer's wait ends after it.
 function case.a_wait_leads_past_the_next_ban()
   local rule = "bob BUCKET 10/1000 burst=1 after=2 ban=100"
@@ -66,10 +51,6 @@ end
 -- promise R18: factor, max_ban_ms; escalation ends with time
 function case.each_further_ban_is_longer()
   bans("bob FIXED 1/100 after=1 ban=100 factor=2 max=700", 100, 200, 400, 700, 700)
-end
-
-function case.without_a_factor_bans_are_alike()
-  bans("bob FIXED 1/100 after=1 ban=100", 100, 100, 100)
 end
 
 -- promise R18
@@ -96,23 +77,6 @@ function case.tries_count_on_the_rules_that_deny()
   many(2, rules, "BANNED:...")
   -- One try of the second rule so far; this is its second.
   check "bob LOG 9/1000 after=2 ban=500" "ALLOWED:..."; check "bob LOG 9/1000 after=2 ban=500" "BANNED:..."
-end
-
--- promise R16
-function case.tries_count_on_all_when_all_pass()
-  local rules = "bob FIXED 9/1000 after=2 ban=500;bob LOG 9/1000 after=2 ban=500"
-  check(rules); check(rules); check(rules) "BANNED: BANNED 9 7 500 1000 500: BANNED 9 7 500 1000 500"
-end
-
--- promise R16
-function case.independent_rules_count_each_try()
-  local function independent() return check("bob FIXED 1/1000;bob LOG 9/1000 after=2 ban=500", {mode = "INDEPENDENT"}) end
-  independent(); independent(); independent() "BANNED: DENIED 1 0 1000 1000 0: BANNED 9 7 500 1000 500"
-end
-
-function case.a_ban_is_of_one_counter()
-  check "bob FIXED 1/1000 after=1 ban=500"; check "bob FIXED 1/1000 after=1 ban=500" "BANNED:..."
-  check "eve FIXED 1/1000 after=1 ban=500" "ALLOWED:..."; check "bob LOG 1/1000 after=1 ban=500" "ALLOWED:..."
 end
 
 -- promise R33

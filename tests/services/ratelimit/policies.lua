@@ -180,13 +180,6 @@ function case.a_shadow_counts_and_lets_pass()
   put_policy("api", "FIXED 1/1000"); check "bob @api" "DENIED: DENIED 1 0 900 900 0"
 end
 
--- promise R32
-function case.a_shadow_tells_of_its_bans()
-  put_policy("api", "FIXED 1/1000 after=2 ban=5000", {shadow = true}); check "bob @api"; check "bob @api"
-  check "bob @api" "ALLOWED: ALLOWED 1 0 5000 1000 5000"
-  check "bob @api;eve FIXED 1/1000" "ALLOWED: ALLOWED 1 0 5000 1000 5000: ALLOWED 1 0 0 1000 0"
-end
-
 -- ---- unlimited ----
 
 -- promise R41

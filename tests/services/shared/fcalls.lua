@@ -1,39 +1,16 @@
--- Calls of several groups in one FCALL: each sees only its own group, and gets only its own error.
+-- Calls of several groups in one FCALL.
 require "stock"
 
-local GROUPS = {"a", "b", "c", "d"}
-
--- An order of `quantity` in each of the groups, in one FCALL.
-local function deduct_in_each(order, quantity)
-  local answers = Stock.Deduct.together(repeated(4, function(i)
-    return {group = GROUPS[i], order_id = order, buyer_id = "me", lines = {{sku = "pear", quantity = quantity}}}
-  end))
-  for i, one in ipairs(answers) do answers[i] = line_of(one.response, one.error) end
-  return table.concat(answers, ", ")
-end
-
-function case.each_call_sees_its_own_group_only()
-  for _, group in ipairs(GROUPS) do put("pear " .. (group == "b" and 2 or 10), {group = group}) end
-  deduct_in_each("o1", 3) "DEDUCTED, SOLD_OUT, DEDUCTED, DEDUCTED"
-  deduct_in_each("o1", 3) "DEDUCTED again, SOLD_OUT, DEDUCTED again, DEDUCTED again"
-  for _, group in ipairs(GROUPS) do stock("pear", {group = group}) {item = {available = group == "b" and 2 or 7}} end
-end
-
 function case.foreign_data_of_one_group_is_no_matter_to_the_others()
-  for _, group in ipairs(GROUPS) do put("pear 10", {group = group}) end
-  redis "DEL ls:{default/c}:stock:ledger"; redis "SADD ls:{default/c}:stock:ledger foreign"
-  deduct_in_each("o1", 3)("DEDUCTED, DEDUCTED, " .. foreign .. ", DEDUCTED")
-  redis "DEL ls:{default/c}:stock:ledger"
-  deduct_in_each("o1", 3) "DEDUCTED again, DEDUCTED again, DEDUCTED, DEDUCTED again"
-end
-
--- A function whose calls share nothing but the FCALL.
-function case.a_lock_of_each_group_is_taken()
-  for i, one in ipairs(Lock.Acquire.together(repeated(4, function(i)
-    return {group = GROUPS[i], token = "token-of-sixteen", owner = "me", lease_ms = 60000, targets = {{name = "x"}}}
-  end))) do
-    one "ACQUIRED"; Lock.Inspect{group = GROUPS[i], name = "x"} {holders = {{}}}
+  local groups, orders = {"a", "b", "c"}, {}
+  for i, group in ipairs(groups) do
+    put("pear 10", {group = group})
+    orders[i] = with(deduct_request("o1", "me", "pear:3"), {group = group})
   end
+  redis "DEL ls:{default/b}:stock:ledger"; redis "SADD ls:{default/b}:stock:ledger foreign"
+  texts(Stock.Deduct.together(orders))("DEDUCTED pear:7, " .. foreign .. ", DEDUCTED pear:7")
+  redis "DEL ls:{default/b}:stock:ledger"
+  texts(Stock.Deduct.together(orders)) "DEDUCTED again pear:7, DEDUCTED pear:7, DEDUCTED again pear:7"
 end
 
 -- For any number of calls; a single call is answered without a list. As a node of a cluster is called: bases are

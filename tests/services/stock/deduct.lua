@@ -24,24 +24,6 @@ function case.a_repeat_is_the_first_answer()
   deduct "o1 bob b:1 a:2" "DEDUCTED again b:9 a:8"; unchanged()
 end
 
--- promise S8: ... with other lines or another buyer ALREADY_EXISTS
-function case.an_order_id_means_one_order()
-  for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
-  deduct "o1 bob a:2 b:1"; remember()
-  for _, other in ipairs{"bob a:2", "bob a:3 b:1", "bob a:2 c:1", "bob a:2 b:1 c:1", "bob b:2 a:1", "eve a:2 b:1"} do
-    deduct("o1 " .. other) "ALREADY_EXISTS NO order_id:..."
-  end
-  unchanged()
-  -- In another group it is another order.
-  put("a 10", {group = "g2"}); deduct("o1 eve a:1", {group = "g2"}) "DEDUCTED a:9"
-end
-
--- promise S7
-function case.a_repeat_outlives_its_item()
-  put "a 10"; deduct "o1 - a:1"; delete "a" "OK"; deduct "o1 - a:1" "DEDUCTED again a:9"
-  deduct "o2 - a:1" "UNKNOWN_SKU a:0"
-end
-
 -- promise S4: all lines or none
 -- promise S9: a refusal leaves no record
 -- promise S52: GetOrder: state, hold_ms, lines with returned units; NOT_FOUND
@@ -110,15 +92,4 @@ function case.sixty_four_lines()
   for _, sku in ipairs(skus(64)) do put(sku .. " 3") end
   deduct("o1 - " .. ones(64))("DEDUCTED " .. told); deduct("o1 - " .. ones(64))("DEDUCTED again " .. told)
   change_item("s63", AVAILABLE, 0); remember(); deduct("o2 - " .. ones(64)) "SOLD_OUT s63:0"; unchanged()
-end
-
--- promise S12: combined calls behave like separate ones
-function case.calls_may_travel_together()
-  put "a 5"
-  local answers = Stock.Deduct.together{deduct_request("o1", "-", "a:4"), deduct_request("o1", "eve", "a:4"),
-    deduct_request("o1", "-", "a:4"), deduct_request("o2", "-", "a:4")}
-  answers[1] "DEDUCTED a:1"
-  answers[2] "ALREADY_EXISTS NO order_id:..."
-  answers[3] "DEDUCTED again a:1"
-  answers[4] "SOLD_OUT a:1"
 end

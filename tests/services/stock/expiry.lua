@@ -68,7 +68,6 @@ end
 
 -- promise S36
 -- promise S40: at most 300 holds, 600 lines a call, all of its sub-calls; the rest in further rounds, as exact
--- More than one call gives back or counts: it takes several rounds.
 function case.thousands_of_holds_are_as_exact()
   each({
     function() stock "a" "1110 0 0" end,
@@ -120,7 +119,6 @@ function case.lines_count_too()
 end
 
 -- promise B4: reads of one FCALL count expired holds once
--- Readers that share an FCALL count expired holds once.
 function case.a_frame_of_reads_counts_holds_once()
   local function together(n)
     for _, one in ipairs(Stock.GetItem.together(repeated(n, {sku = "a", group = "g"}))) do one "260 0 0" end
@@ -139,7 +137,6 @@ function case.a_frame_of_calls_gives_back_some_hundred()
 end
 
 -- promise S39: units that a refused call returned from expired holds do not count as its effect: NO
--- Expired holds were given back; the call itself has changed nothing.
 function case.a_refusal_that_gave_back_is_still_no_effect()
   local function over(id)
     reserve(id .. " bob 100000 a:4"); ms(100000)

@@ -91,7 +91,6 @@ function case.a_foreign_order_among_those_that_are_over()
 end
 
 -- promise S53: without memory calls that return, confirm or extend work; calls that take do not
--- Functions that take stock or make keys are refused; those that give back or confirm are not.
 function case.stock_comes_back_when_memory_is_short()
   local function try(name, args) return fcall(name, "ls:{default/g}:", table.unpack(split(args))) end
   put("a 10", {per_buyer_limit = 10}); put "b 10"

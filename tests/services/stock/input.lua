@@ -1,5 +1,6 @@
 -- Bad input: INVALID_ARGUMENT, the field's name first, nothing changed.
 -- promise S27
+-- promise S29
 -- promise S30: bad input: INVALID_ARGUMENT, field named, no change
 -- promise SL12: wait_ms: 0..86,400,000
 require "stock"
@@ -19,7 +20,6 @@ local function refuse(method, good, ...)
   for _, rows in ipairs{...} do refuses(method, good)(rows) end
 end
 
--- promise S29
 function case.put_item_names_what_is_wrong()
   refuse(Stock.PutItem, put_request("a", 20), not_any("sku", "", LONG), not_any("group", LONG),
     not_any("on_hand", -1, MOST + 1, math.mininteger), not_any("per_buyer_limit", -1, math.maxinteger),
@@ -33,12 +33,10 @@ function case.put_item_names_what_is_wrong()
   Stock.PutItem(with(ends, {order_retain_ms = CENTURY})) {item = any}
 end
 
--- promise S29
 function case.get_item_names_what_is_wrong()
   refuse(Stock.GetItem, {sku = "a"}, not_any("sku", "", LONG), not_any("group", LONG))
 end
 
--- promise S29
 function case.batch_get_items_names_what_is_wrong()
   refuses(Stock.BatchGetItems, {}) {
     {"skus"}, {"skus", skus = skus(65)}, {"group", skus = skus(64), group = LONG}, {"skus[2]", skus = {"a", "b", "a"}},
@@ -47,7 +45,6 @@ function case.batch_get_items_names_what_is_wrong()
   Stock.BatchGetItems{skus = skus(64)} "OK"
 end
 
--- promise S29
 function case.list_items_names_what_is_wrong()
   refuse(Stock.ListItems, {}, not_any("page_size", -1, 1001), not_any("prefix", LONG), not_any("group", LONG),
     not_any("page_token", "garbage"))
@@ -55,7 +52,6 @@ function case.list_items_names_what_is_wrong()
     not_any("page_token", "garbage"))
 end
 
--- promise S29
 function case.adjust_names_what_is_wrong()
   local good = {group = "g", sku = "a", delta = 1, adjustment_id = "adj"}
   refuse(Stock.Adjust, good, not_any("sku", "", LONG), not_any("group", LONG),
@@ -76,7 +72,6 @@ local all_bad_lines = bad_lines({"lines[0].sku", ":1"}, {"lines[1].sku", "a:1 :1
   {"lines[2].sku", "a:1 b:1 a:1"}, {"lines[0].sku", LONG .. ":1"}, {"lines", ones(65)})
 local two_lines = {{"group", group = "", lines = lines_of("a:1", "b:1")}}
 
--- promise S29
 function case.deduct_names_what_is_wrong()
   local good = deduct_request("o", "bob", "a:1")
   refuse(Stock.Deduct, good, not_any("order_id", "", LONG), not_any("buyer_id", LONG), not_any("group", LONG), two_lines,
@@ -84,7 +79,6 @@ function case.deduct_names_what_is_wrong()
   Stock.Deduct(with(good, {order_id = LONGEST, buyer_id = LONGEST})) "DEDUCTED..."
 end
 
--- promise S29
 function case.reserve_names_what_is_wrong()
   local good = reserve_request("o", "bob", "1000", "a:1")
   refuse(Stock.Reserve, good, not_any("order_id", "", LONG), not_any("buyer_id", LONG), not_any("group", LONG), two_lines,
@@ -95,26 +89,22 @@ end
 
 local of_an_order = {{"group", group = ""}, {"group", group = LONG}, {"order_id", order_id = ""}, {"order_id", order_id = LONG}}
 
--- promise S29
 function case.confirm_names_what_is_wrong()
   refuses(Stock.Confirm, {group = "g", order_id = "o"})(of_an_order)
 end
 
--- promise S29
 function case.extend_hold_names_what_is_wrong()
   local good = {group = "g", order_id = "o", hold_ms = 10}
   refuse(Stock.ExtendHold, good, of_an_order, not_any("hold_ms", 9, math.mininteger, 2592000001))
   Stock.ExtendHold(good) "UNKNOWN_ORDER"; Stock.ExtendHold(with(good, {hold_ms = 2592000000})) "UNKNOWN_ORDER"
 end
 
--- promise S29
 function case.cancel_names_what_is_wrong()
   local good = {group = "g", order_id = "o"}
   refuse(Stock.Cancel, good, of_an_order, not_any("reason", TEXT))
   Stock.Cancel(with(good, {reason = long(256)})) "UNKNOWN_ORDER none"
 end
 
--- promise S29
 function case.return_names_what_is_wrong()
   local good = {group = "g", return_id = "r", order_id = "o"}
   refuse(Stock.Return, good, not_any("return_id", "", LONG), not_any("order_id", "", LONG), not_any("group", LONG),
@@ -122,7 +112,6 @@ function case.return_names_what_is_wrong()
   Stock.Return(with(good, {return_id = LONGEST, order_id = LONGEST})) "UNKNOWN_ORDER none"; unchanged()
 end
 
--- promise S29
 function case.get_order_names_what_is_wrong()
   refuses(Stock.GetOrder, {group = "g", order_id = "o"})(of_an_order)
 end
@@ -139,7 +128,6 @@ function case.ledger_calls_name_what_is_wrong()
   read "0-0" "PUT a 10"
 end
 
--- promise S29
 function case.delete_item_names_what_is_wrong()
   refuse(Stock.DeleteItem, {group = "g", sku = "a"}, not_any("sku", "", LONG), not_any("group", LONG),
     not_any("expected_version", -1))

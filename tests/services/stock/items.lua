@@ -126,7 +126,6 @@ function case.delete_keeps_to_its_conditions()
 end
 
 -- promise S28: names cannot move a key or reach another namespace
--- No name reaches another key.
 function case.names_are_only_names()
   local names = {"a", "a}", "{a}", "a:b", "a/b", "a%2Fb", "a%", "%41", "a b", "a*", "a?", "[a]", "\\a", "\n", "é",
     "e\u{301}", "日本", "\u{1F512}", "-", "0"}

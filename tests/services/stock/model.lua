@@ -453,6 +453,7 @@ local function records_end()
     .. "if redis.call('PTTL', k) > 0 then redis.call('DEL', k) end end")
 end
 
+-- promise S8: ... with other lines or another buyer ALREADY_EXISTS
 -- promise S1
 -- promise S2
 -- promise S3

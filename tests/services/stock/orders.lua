@@ -24,28 +24,6 @@ function case.confirm_sells_what_is_held()
 end
 
 -- promise S43
-function case.confirm_again_is_the_first_answer()
-  local again = "CONFIRMED again CONFIRMED bob a:2:0 b:1:0"
-  two_items(); held("o1", 60000); confirm "o1"; remember()
-  confirm "o1" (again); reacquire "o1" (again); unchanged()
-  -- Even when a part came back meanwhile, or all of it.
-  take_back "r1 o1 a:1"; confirm "o1" (again)
-  take_back "r2 o1"; confirm "o1" (again)
-  -- A Deduct is confirmed already.
-  deduct "o2 eve b:1"; confirm "o2" "CONFIRMED again CONFIRMED eve b:1:0"
-end
-
--- promise S43
-function case.confirm_refuses_what_is_not_held()
-  two_items(); remember(); reacquire "o1" "UNKNOWN_ORDER none"; unchanged()
-  held("o1", 60000); cancel "o1"; held("o2", 100000); cancel "o3"
-  ms(100000); remember(); reacquire "o1" "CANCELLED CANCELLED bob a:2:0 b:1:0"
-  reacquire "o3" "CANCELLED CANCELLED "; unchanged()
-  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; remember()
-  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; unchanged()
-end
-
--- promise S43
 function case.confirm_needs_no_open_window()
   window("a", 0, 100000); reserve "o1 - 600000 a:1"; reserve "o2 - 150000 a:1"; ms(200000)
   confirm "o1" "CONFIRMED CONFIRMED  a:1:0"; reacquire "o2" "CONFIRMED CONFIRMED  a:1:0"; stock "a" "8 0 2"
@@ -103,15 +81,6 @@ function case.a_hold_is_as_long_as_it_was_last_made()
   ms(50000); stock "a" "10 0 0"; order "o1" {order = {hold_ms = 0}}
 end
 
--- promise S45
-function case.only_what_is_held_is_extended()
-  two_items(); extends("o1 100000", "UNKNOWN_ORDER"); held("o1", 100000); confirm "o1"
-  extends("o1 100000", "CONFIRMED"); take_back "r1 o1"; extends("o1 100000", "CONFIRMED"); held("o2", 100000)
-  cancel "o2"; extends("o2 100000", "CANCELLED"); held("o3", 100000); ms(100000)
-  extends("o3 100000", "EXPIRED"); remember(); extends("o3 100000", "EXPIRED"); unchanged()
-  cancel "o4"; extends("o4 100000", "CANCELLED")
-end
-
 -- ---- Cancel ----
 
 -- promise S38
@@ -130,14 +99,6 @@ function case.cancel_gives_back()
   remember(); cancel "o1" "CANCELLED again CANCELLED bob a:2:0 b:1:0"
   reserve "o1 bob 60000 a:2 b:1" "RESERVED again a:8 b:4"; unchanged()
   ms(60000); stock "b" "5 0 0"
-end
-
--- promise S46
-function case.what_is_sold_is_not_cancelled()
-  two_items(); held("o1", 60000); confirm "o1"; deduct "o2 - b:1"
-  remember(); cancel "o1" "ALREADY_CONFIRMED CONFIRMED bob a:2:0 b:1:0"
-  cancel "o2" "ALREADY_CONFIRMED CONFIRMED  b:1:0"; unchanged()
-  take_back "r1 o1"; cancel "o1" "ALREADY_CONFIRMED RETURNED bob a:2:2 b:1:1"
 end
 
 -- promise S44

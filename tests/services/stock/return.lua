@@ -43,29 +43,6 @@ function case.a_return_is_made_once()
   take_back "r4 o3 b:1 a:1" "RETURNED again CONFIRMED eve a:2:1 b:1:1"
 end
 
--- promise S50
-function case.no_more_comes_back_than_was_sold()
-  sold(); put "c 5"; remember()
-  for _, lines in ipairs{"a:3", "a:1 b:2", "a:1 c:1"} do
-    take_back("r1 o1 " .. lines) "TOO_MANY CONFIRMED bob a:2:0 b:1:0"
-  end
-  take_back "r1 nowhere" "UNKNOWN_ORDER none"; unchanged()
-  -- A refusal leaves no record.
-  take_back "r1 o1 a:2" "RETURNED CONFIRMED bob a:2:2 b:1:0"
-  remember(); take_back "r2 o1 a:1" "TOO_MANY CONFIRMED bob a:2:2 b:1:0"; unchanged()
-  take_back "r2 o1"; remember(); take_back "r3 o1" "TOO_MANY RETURNED bob a:2:2 b:1:1"; unchanged()
-end
-
--- promise S50
-function case.what_was_not_sold_does_not_come_back()
-  sold(); reserve "o2 - 600000 b:1"; reserve "o3 - 600000 b:1"; reserve "o4 - 100000 b:1"
-  cancel "o3"; cancel "o5"; ms(100000); remember()
-  take_back "r1 o2" "TOO_MANY RESERVED  b:1:0"; take_back "r1 o2 b:1" "TOO_MANY RESERVED  b:1:0"
-  take_back "r1 o3" "TOO_MANY CANCELLED  b:1:0"; take_back "r1 o4" "TOO_MANY EXPIRED  b:1:0"
-  take_back "r1 o5" "TOO_MANY CANCELLED "; unchanged()
-  confirm "o2"; take_back "r1 o2" "RETURNED RETURNED  b:1:1"
-end
-
 -- promise S51
 -- The order's returns are counted even when its item, or the buyers' counts, have ended.
 function case.what_comes_back_belongs_to_the_item_it_was_sold_from()

@@ -96,6 +96,7 @@ end
 table.sort(out)
 return out]]
 
+-- promise S12: combined calls behave like separate ones
 -- promise S57: calls of an FCALL do the same as one by one: each sees the changes of those before it
 function case.a_batch_does_what_its_calls_do_one_by_one()
   rounds(6, 200, function() -- of 100 batches
