@@ -32,9 +32,6 @@ lks_code shelf_write(const char *dir, const shelf *s, uint64_t fence, lks_error 
 /* The entry of that id, or "". */
 const char *shelf_find(const shelf *s, const char *id);
 
-/* The quantity of an entry. */
-int64_t shelf_quantity(const char *entry);
-
 /* Adds an entry. false: out of memory. */
 bool shelf_add(shelf *s, lks_rpc_arena *arena, const char *id, const char *who, int64_t quantity);
 

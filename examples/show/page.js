@@ -10,8 +10,8 @@ const shops = [...document.querySelectorAll('.shops section')].map((section) => 
 })
 const rows = table('What the buyers were told', [
   { title: '', cell: (row) => row[0] },
-  { title: 'by hand', kind: 'number', cell: (row) => row[1] },
-  { title: 'lockstock', kind: 'number', cell: (row) => row[2] },
+  { title: 'by hand', kind: 'wide number', cell: (row) => row[1] },
+  { title: 'lockstock', kind: 'wide number', cell: (row) => row[2] },
 ], (row) => row[0], '')
 byId('rows').append(rows.element)
 byId('keys').append(...Object.entries(KEYS).map(([key, text]) => h('button', { onclick: () => fetch(`press/${key}`, { method: 'POST' }) }, text)))

@@ -7,6 +7,7 @@ shops (client.c), which print the answers that their buyers get. It restarts wha
 """
 import argparse
 import os
+import re
 import select
 import shutil
 import signal
@@ -169,28 +170,19 @@ class Show:
         self.opened_at = time.monotonic()
 
     def ask_redis(self, command):
-        """Sends one command; returns a line of the answer, or "" without an answer."""
+        """Sends one command; returns the answer, or "" if there is none."""
         try:
             with socket.socket(socket.AF_UNIX) as redis:
                 redis.settimeout(1)
                 redis.connect(self.redis)
                 redis.sendall(command.encode() + b"\r\n")
-                return redis.recv(256).decode().split("\r\n")[0]
+                return redis.recv(4096).decode().strip()
         except OSError:
             return ""
 
     def redis_pid(self):
-        """The pid of the running Redis; None while there is none but the killed one."""
-        keeper = self.keeper.process.pid
-        try:
-            with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as children:
-                for pid in map(int, children.read().split()):
-                    with open(f"/proc/{pid}/comm", encoding="utf-8") as name:
-                        if name.read().strip() == "redis-server" and pid != self.redis_struck:
-                            return pid
-        except OSError:
-            pass  # it has just ended
-        return None
+        found = re.search(r"process_id:(\d+)", self.ask_redis("INFO server"))
+        return found and int(found[1])
 
     # ---- the clients' lines ---------------------------------------------------------------
 
@@ -274,7 +266,7 @@ class Show:
         for player in [self.keeper, *self.servers, *self.all_clients()]:
             self.look_after(player)
         self.listen_and_send(0)
-        if self.redis_struck and self.redis_pid():
+        if self.redis_struck and self.redis_pid() not in (None, self.redis_struck):
             self.news.append("Redis runs again, with all that was acknowledged (appendfsync always)")
             self.redis_struck = None
         for side in self.sides:
@@ -369,7 +361,7 @@ class Show:
 
     def kill_redis(self):
         pid = self.redis_pid()
-        if not pid or self.redis_struck:
+        if not pid:
             self.news.append("Redis is down already")
             return
         self.client_in_the_middle()
@@ -386,10 +378,7 @@ class Show:
         naive = self.clients[NAIVE][ours.index]
         if naive.life == "RUNS" and naive is not self.sides[NAIVE].frozen:
             self.strike(naive)
-            self.news.append(f"kill -9 of client {ours.index + 1} of each shop "
-                             f"(process {naive.process.pid} and {ours.process.pid})")
-        else:
-            self.news.append(f"kill -9 of {ours.name} (process {ours.process.pid})")
+        self.news.append(f"kill -9 of client {ours.index + 1} of each shop (process {naive.process.pid} and {ours.process.pid})")
 
     def freeze_holders(self):
         """Stops the holder of the lock by hand and the holder of the till before they write."""
@@ -486,8 +475,7 @@ def parse():
 
 def play(show, screen, page):
     next_line = told = 0
-    script = list(show.options.press)
-    over = False
+    script, over = list(show.options.press), False
     while not over:
         show.tick()
         over = show.is_over()
