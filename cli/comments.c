@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <google/protobuf/descriptor.pb-c.h>
@@ -12,28 +11,16 @@
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
-struct comments {
-    Google__Protobuf__FileDescriptorSet *set;
-};
+typedef Google__Protobuf__FileDescriptorSet file_set; /* that is what `comments` is */
 
 comments *comments_new(void)
 {
-    comments *all = calloc(1, sizeof *all);
-
-    if (all)
-        all->set = google__protobuf__file_descriptor_set__unpack(NULL, contract_comments_len, contract_comments);
-    if (all && all->set)
-        return all;
-    free(all);
-    return NULL;
+    return (comments *)google__protobuf__file_descriptor_set__unpack(NULL, contract_comments_len, contract_comments);
 }
 
 void comments_free(comments *all)
 {
-    if (!all)
-        return;
-    google__protobuf__file_descriptor_set__free_unpacked(all->set, NULL);
-    free(all);
+    google__protobuf__file_descriptor_set__free_unpacked((file_set *)all, NULL);
 }
 
 static const char *at_path(const file_proto *file, const int32_t *path, size_t n)
@@ -90,8 +77,10 @@ static const kind services = {6, 2}, messages = {4, 2}, enums = {5, 2};
 
 static const char *find(const comments *all, kind k, const char *name, size_t len, const char *member)
 {
-    for (size_t f = 0; f < all->set->n_file; f++) {
-        const file_proto *file = all->set->file[f];
+    const file_set *set = (const file_set *)all;
+
+    for (size_t f = 0; f < set->n_file; f++) {
+        const file_proto *file = set->file[f];
         elements types = elements_of(file, k.types);
         for (size_t t = 0; t < types.n; t++) {
             int32_t path[] = {k.types, (int32_t)t, k.members, 0};

@@ -98,10 +98,12 @@ static exit_code run_command_with(cli *c, const command *its, arguments *args)
 
     if (!good)
         exits_wrong("lockstock", "out of memory");
-    else if (its->method)
-        good = rpc_take_all(c, &set, &r, args);
     else
-        good = cli_take_all(&set, c, args, !its->word ? NULL : *its->word ? text_of(&set, its->word) : &in.word);
+        good = cli_take_all(c, &set, its->method ? &r : NULL,
+                            !its->word   ? NULL
+                            : *its->word ? text_of(&set, its->word)
+                                         : &in.word,
+                            args);
     exit_code code = !good ? EXIT_USAGE : c->help ? EXIT_DONE : prepare(c, its, &set, args);
     in.argv = args->argv + args->at;
     if (code != EXIT_DONE)
@@ -117,7 +119,7 @@ static exit_code call_method(cli *c, const lks_rpc_method *method, arguments *ar
     exit_code code = EXIT_USAGE;
     request r;
 
-    bool good = request_init(&r, method->request) && rpc_take_all(c, &(const option_set){0}, &r, args);
+    bool good = request_init(&r, method->request) && cli_take_all(c, &(const option_set){0}, &r, NULL, args);
     if (good && c->help)
         code = help_method(method);
     else if (good && args->ended && args->at < args->argc)
