@@ -48,14 +48,6 @@ static void name_of(const char *group, const char *name, char to[NAME_BYTES])
     words_printable(whole, to, NAME_BYTES);
 }
 
-static void write_probe(const probe *p, char to[WORDS_BYTES])
-{
-    if (p->error.code == LKS_OK)
-        snprintf(to, WORDS_BYTES, "%.1f ms", (double)p->took_ns / 1e6);
-    else
-        snprintf(to, WORDS_BYTES, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
-}
-
 /* At a terminal, names are cut to the columns that the other cells leave. In rows they are not cut. */
 enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
 
@@ -77,8 +69,8 @@ static void server_line(const snapshot_server *one, size_t width, char line[LINE
 
     words_printable(one->url, url, sizeof url);
     pad(url, width, name, sizeof name);
-    write_probe(&one->server, server);
-    write_probe(&one->store, store);
+    probe_write(&one->server, server);
+    probe_write(&one->store, store);
     snprintf(line, LINE_BYTES, "%s  %-18.40s %.40s", name, server, store);
 }
 

@@ -150,7 +150,7 @@ static exit_code dispatch(cli *c, arguments *args)
         }
         if (!arg.name) {
             words[n++] = arg.text;
-            if (n == 1 && !catalog_find_service(arg.text))
+            if (n == 1 && !catalog_find(arg.text, NULL))
                 break;
             continue;
         }
@@ -170,7 +170,7 @@ static exit_code dispatch(cli *c, arguments *args)
     if (found)
         return found->kind == COMMAND_PASSES_ARGUMENTS ? pass_arguments(c, found, args)
                                                        : run_command_with(c, found, args);
-    const lks_rpc_method *service = catalog_find_service(words[0]);
+    const lks_rpc_method *service = catalog_find(words[0], NULL);
     if (!service)
         return unknown_command(NULL, words[0]);
     if (!words[1])

@@ -133,14 +133,14 @@ class AtATerminal(Case):
                           (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
                           (lambda t: os.kill(t.pid, signal.SIGINT), OK)):
             terminal = self.terminal("watch", "--every", "1h")
-            before = termios.tcgetattr(terminal.fd)[3]
             terminal.wait(r"ITEM")
             terminal.wait(r"\x1b\[J")
-            self.assertTrue(before & termios.ECHO)
+            self.assertFalse(termios.tcgetattr(terminal.fd)[3] & termios.ECHO)
             end(terminal)
             deadline = time.monotonic() + LIMIT_S
             while LEAVE not in terminal.text and time.monotonic() < deadline and terminal.read():
                 pass
+            self.assertTrue(termios.tcgetattr(terminal.fd)[3] & termios.ECHO)
             self.assertEqual(terminal.end(), code)
             self.assertTrue(terminal.text.endswith(LEAVE), terminal.text[-80:])
 
