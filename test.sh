@@ -173,7 +173,7 @@ case "${1:-}" in
   fi
   ;;
 --languages)
-  install_packages run test languages grpc-cpp
+  install_packages run test languages
   npm_ready || true
   run_tests asan languages
   ;;
