@@ -65,7 +65,7 @@ run_scenes() {
   echo "Flash sales on a lockstockd of its own: 1,000 buyers who want one of 2 goods, then 10,000 who want the same one."
   echo "What each buyer was told is compared with the stock, the orders and the ledger: exact is yes only if all agree."
   url=$(sed -n 's/.*event=listening url=//p' "$work/log" | head -n 1)
-  "$build/examples/seckill/seckill" --url "$url" --scene a,b
+  "$build/examples/seckill/seckill" "$url"
   kill -TERM "$server"
   wait "$server" || die "lockstockd did not stop cleanly"
   server=

@@ -67,10 +67,10 @@ run_tests() { # preset label [ctest's flags]
   closing+=("$1 $2: $(grep -E 'tests passed' "$log" | tail -n 1), $(grep -E 'Total Test time' "$log" | tail -n 1)")
 }
 
-# buf, and what examples/node needs; `reason` says why not.
+# buf, and what the tests in Node need; `reason` says why not.
 npm_ready() {
   reason=''
-  [ -d node_modules/@grpc/grpc-js ] && [ -d node_modules/protobufjs ] && [ -d node_modules/@connectrpc/connect-node ] &&
+  [ -d node_modules/@grpc/grpc-js ] && [ -d node_modules/@connectrpc/connect-node ] &&
      node_modules/.bin/buf --version >/dev/null 2>&1 &&
     return
   command -v npm >/dev/null || install_packages npm || { reason="there is no npm"; return 1; }
@@ -173,7 +173,7 @@ case "${1:-}" in
   fi
   ;;
 --languages)
-  install_packages run test languages grpc-cpp
+  install_packages run test languages
   npm_ready || true
   run_tests asan languages
   ;;

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "functions/library.h"
 
@@ -19,10 +18,8 @@ void command_words(command *c, ...)
     va_list words;
 
     va_start(words, c);
-    while ((word = va_arg(words, const char *))) {
-        c->argv[c->argc] = word;
-        c->lengths[c->argc++] = strlen(word);
-    }
+    while ((word = va_arg(words, const char *)))
+        c->argv[c->argc++] = word;
     va_end(words);
 }
 

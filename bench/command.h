@@ -17,7 +17,6 @@ enum {
 typedef struct command {
     int argc;
     const char *argv[COMMAND_WORDS_MAX];
-    size_t lengths[COMMAND_WORDS_MAX];
     char text[COMMAND_TEXT_MAX];
     size_t used;
 } command;

@@ -13,9 +13,9 @@ static bool prepare(const entrant *e, const bench_options *o, const place *p, co
     ret->options.sync = e->sync;
     ret->options.rate = 0;
     for (int i = 0; i < COMPARED; i++)
-        ret->values[i] = measure_alloc((size_t)o->rounds, sizeof(double));
+        ret->values[i] = program_alloc((size_t)o->rounds, sizeof(double));
     if (e->fsync) {
-        ret->own = measure_alloc(1, sizeof *ret->own);
+        ret->own = program_alloc(1, sizeof *ret->own);
         if (!place_open(o, e->fsync, ret->own))
             return false;
     }
@@ -35,7 +35,7 @@ static bool run_slice(contender *c, size_t round)
     c->values[OF_P50][round] = measure_percentile_us(&m, FATE_OK, 0.5);
     measure_add(&c->total, &m);
     measure_clear(&m);
-    return good && !interrupted();
+    return good && !program_interrupted();
 }
 
 bool compare_run(const entrant *e, size_t n, const bench_options *o, const place *p, contender *ret)
@@ -99,8 +99,8 @@ static size_t add_rivals(entrant *all, const scenario *s, const bench_options *o
 
     all[n++] = (entrant){.scenario = s->name, .in_flight = (unsigned)o->in_flight, .sync = o->sync};
     for (size_t i = 0; i < n_rivals; i++)
-        if (rivals[i].of == wanted || rivals[i].also_of == wanted)
-            all[n++] = (entrant){.scenario = rivals[i].of == OF_ANY ? "deduct" : s->name,
+        if (rivals[i].of & wanted)
+            all[n++] = (entrant){.scenario = rivals[i].of & OF_ANY ? "deduct" : s->name,
                                  .in_flight = (unsigned)o->in_flight,
                                  .rival = rivals[i].name};
     return n;
@@ -162,7 +162,7 @@ bool compare_scenario(const scenario *s, const bench_options *o, const place *p,
 {
     entrant entrants[CONTENDERS_MAX];
     size_t n = add_rivals(entrants, s, o);
-    contender *all = measure_alloc(n, sizeof *all);
+    contender *all = program_alloc(n, sizeof *all);
     const char *checked = all[0].world.checked;
     bool good = compare_run(entrants, n, o, p, all);
 

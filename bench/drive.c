@@ -76,7 +76,6 @@ static fate fate_of(lks_code code, lks_applied applied)
 
 static void record(lane *l, const op *o)
 {
-    uint64_t now_ns = clock_now_ns();
     tally *all = &l->measured.all;
 
     all->started++;
@@ -86,7 +85,7 @@ static void record(lane *l, const op *o)
         all->not_ok++;
     all->in_doubt += o->code != LKS_OK && o->applied != LKS_APPLIED_NO;
     if (run_measures(&l->drive->run)) {
-        measure_call(&l->measured, fate_of(o->code, o->applied), now_ns - o->began_ns, now_ns - o->started_ns);
+        measure_call(&l->measured, fate_of(o->code, o->applied), clock_now_ns() - o->began_ns);
         l->measured.hand_offs += o->handed;
     }
 }
@@ -102,7 +101,6 @@ static bool submit(op *o, lane *l)
 {
     lks_error error = {0};
 
-    o->started_ns = l->drive->options->rate > 0 ? clock_now_ns() : o->began_ns;
     lks_code code = o->scenario->steps[o->step].start(o, &error);
 
     if (code == LKS_OK)
@@ -238,7 +236,7 @@ static void *generate(void *arg)
         uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / d->options->rate);
         while (clock_now_ns() < due_ns && !run_is_stopping(&d->run))
             sleep_until(due_ns);
-        op *o = measure_alloc(1, sizeof *o);
+        op *o = program_alloc(1, sizeof *o);
         *o = (op){.world = d->world, .lane = &d->lanes[i % d->connections], .slot = (unsigned)(i % d->in_flight)};
         add_live(d, 1);
         begin(o, due_ns);
@@ -282,7 +280,7 @@ static void start_all(void *arg)
         d->ops[i] = (op){.world = d->world, .lane = &d->lanes[sync ? i : i % d->connections], .slot = i};
     d->live = d->n_threads > 0 ? d->n_threads : d->in_flight;
     for (unsigned i = 0; i < d->n_threads; i++)
-        d->threads[i] = thread_start(sync ? call_and_wait : generate, &d->lanes[i]);
+        d->threads[i] = program_thread(sync ? call_and_wait : generate, &d->lanes[i]);
     for (unsigned i = 0; d->n_threads == 0 && i < d->in_flight; i++) {
         bool continues = run_continues(&d->run);
         if (continues)
@@ -313,13 +311,13 @@ bool drive_run(const bench_options *o, world *w, measure *m)
     void *opened = NULL;
 
     d.n_lanes = d.n_threads > d.connections ? d.n_threads : d.connections;
-    d.channels = measure_alloc(d.connections, sizeof *d.channels);
-    d.lanes = measure_alloc(d.n_lanes + 1, sizeof *d.lanes);
-    d.ops = measure_alloc(d.in_flight, sizeof *d.ops);
-    d.threads = measure_alloc(d.n_threads, sizeof *d.threads);
+    d.channels = program_alloc(d.connections, sizeof *d.channels);
+    d.lanes = program_alloc(d.n_lanes + 1, sizeof *d.lanes);
+    d.ops = program_alloc(d.in_flight, sizeof *d.ops);
+    d.threads = program_alloc(d.n_threads, sizeof *d.threads);
     pthread_mutex_init(&d.lock, NULL);
     pthread_cond_init(&d.changed, NULL);
-    pthread_join(thread_start(open_channels, &d), &opened); /* in a thread, because lower_priority is of a thread */
+    pthread_join(program_thread(open_channels, &d), &opened); /* in a thread, because lower_priority is of a thread */
     if (opened)
         run_all(&d.run, start_all, await_end, &d, m);
     for (unsigned i = 0; opened && i < d.n_threads; i++)
@@ -337,4 +335,18 @@ bool drive_run(const bench_options *o, world *w, measure *m)
     free(d.lanes);
     free(d.channels);
     return opened != NULL;
+}
+
+bool drive_capacity(const bench_options *o, world *w, tally *all, double *ret)
+{
+    bench_options options = *o;
+    measure m = {.all = *all};
+
+    options.rate = 0;
+    options.calls = 0;
+    bool ran = drive_run(&options, w, &m);
+    *ret = measure_rate(&m);
+    *all = m.all;
+    measure_clear(&m);
+    return ran && *ret > 0;
 }

@@ -2,7 +2,7 @@
 """Counts the instructions of Redis for each call of a library function, with callgrind. Counts repeat within 2 %, also on a busy
 machine; they do not include cache misses.
 
-    bench/functions.py LIBRARY [AFTER] [--rows=PATTERN] [--calls=320] [--bare]
+    bench/functions.py LIBRARY [AFTER] [--rows=PATTERN] [--calls=320]
 
 A library is build/release/server/functions/lockstock-functions.lua. Ways to send the calls of a row:
 
@@ -13,11 +13,8 @@ A library is build/release/server/functions/lockstock-functions.lua. Ways to sen
 
 A pair is an Acquire and its Release: of one name, or of 64 names of a group. At a hand-off 64 callers wait, and the one that
 releases queues again. Prints thousands for each call and the ratio to the script; of AFTER also the ratio to the first library.
---bare also counts a function that runs only the Redis commands of ours, with constant arguments: no library with the same keys
-can cost less.
 """
 import argparse
-import ast
 import glob
 import itertools
 import os
@@ -201,49 +198,6 @@ def ways(redis, library, name):
                      "groups": lambda n: [fcall(keys(TOGETHER, random.sample)) for _ in range(n // TOGETHER)]}
 
 
-# ---- the commands of a function alone -------------------------------------------------------------------------
-
-
-def commands_of(redis, monitor, fcall):
-    """Returns the commands that an FCALL runs, of which CLUSTER is asked once. MONITOR quotes words as Python does."""
-    redis.call(*fcall)
-    redis.call("ECHO", "end")
-    lines = itertools.takewhile(lambda line: '"ECHO" "end"' not in line, (line.decode() for line in monitor.file))
-    found = [[ast.literal_eval("b" + word) for word in re.findall(r'"(?:[^"\\]|\\.)*"', line)]
-             for line in lines if "[0 lua] " in line]
-    return [words for words in found if words[0] != b"CLUSTER"]
-
-
-def calls_of(fcall):
-    n, at = 0, 3 + int(fcall[2])
-    while at < len(fcall):
-        n, at = n + 1, at + 1 + int(fcall[at])
-    return n
-
-
-def bare_library(lists, fcalls):
-    """Function f<i> runs the i-th list of commands."""
-    text = [b"#!lua name=bare\n"]
-    for i, (commands, fcall) in enumerate(zip(lists, fcalls)):
-        text.append(b"redis.register_function('f%d', function()\nlocal c = redis.call\n" % i)
-        text += [b"c(%s)\n" % b",".join(b'"%s"' % b"".join(b"\\%03d" % byte for byte in word) for word in words)
-                 for words in commands]
-        text.append(b"return {" + b"1," * calls_of(fcall) + b"} end)\n")
-    return b"".join(text)
-
-
-def count_bare(library, name, way, calls):
-    """Returns the instructions of the bare functions."""
-    with Redis() as redis:
-        fcalls, monitor = ways(redis, library, name)[way](calls), Redis(of=redis)
-        monitor.call("MONITOR")
-        lists = [commands_of(redis, monitor, fcall) for fcall in fcalls]
-    with Counted() as redis:
-        ways(redis, library, name)[way](calls)  # the same keys
-        redis.call("FUNCTION", "LOAD", bare_library(lists, fcalls))
-        return redis.count([("FCALL", f"f{i}", 1, fcall[3]) for i, fcall in enumerate(fcalls)])
-
-
 def count(library, name, calls):
     """Returns thousands of instructions for each call, by way."""
     with Counted() as redis:
@@ -255,18 +209,12 @@ def main():
     parser.add_argument("libraries", nargs="+", metavar="LIBRARY")
     parser.add_argument("--rows", default="", help="a regular expression for their names")
     parser.add_argument("--calls", type=int, default=320)
-    parser.add_argument("--bare", action="store_true")
     flags = parser.parse_args()
-    libraries, calls = flags.libraries, flags.calls
     for name in filter(re.compile(flags.rows).search, ROWS):
-        counts = [count(library, name, calls) for library in libraries]
+        counts = [count(library, name, flags.calls) for library in flags.libraries]
         for way, first in counts[0].items():
             of = [counts[0]["script"], first]
             line = [f"{each[way]:7.1f} {each[way] / of[i]:5.2f}" for i, each in enumerate(counts)]
-            if flags.bare and way != "script":
-                for library in libraries:
-                    bare = count_bare(library, name, way, calls) / calls / 1000
-                    line.append(f"bare {bare:6.1f} {bare / of[0]:5.2f}")
             print(f"{name:20} {way:8}", *line, flush=True)
 
 

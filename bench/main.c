@@ -7,21 +7,6 @@
 
 #include "compare.h"
 
-/* Measures the operations a second of a closed loop. */
-static bool find_capacity(const bench_options *o, world *w, tally *all, double *ret)
-{
-    bench_options options = *o;
-    measure m = {0};
-
-    options.rate = 0;
-    options.calls = 0;
-    bool ran = drive_run(&options, w, &m);
-    *ret = measure_rate(&m);
-    *all = m.all;
-    measure_clear(&m);
-    return ran && *ret > 0;
-}
-
 static bool run_scenario(const scenario *s, const bench_options *o, const place *p, json_t *results)
 {
     bench_options options = *o;
@@ -31,7 +16,7 @@ static bool run_scenario(const scenario *s, const bench_options *o, const place 
 
     bool good = world_open(&w, s, o, p);
     if (good && o->rate_is_times) {
-        good = find_capacity(o, &w, &m.all, &r.capacity);
+        good = drive_capacity(o, &w, &m.all, &r.capacity);
         options.rate = o->rate * r.capacity;
     }
     good = good && drive_run(&options, &w, &m);
@@ -44,7 +29,7 @@ static bool run_scenario(const scenario *s, const bench_options *o, const place 
     }
     measure_clear(&m);
     world_close(&w);
-    return good && r.agrees && !interrupted();
+    return good && r.agrees && !program_interrupted();
 }
 
 static bool run_scenarios(const bench_options *o, json_t *results)
@@ -104,7 +89,7 @@ int main(int argc, char **argv)
     }
     if (!all_known(&o) || !open_json(&file, o.json))
         return 2;
-    interrupt_catch();
+    program_catch_signals();
     json_t *results = json_array();
     bool good = o.table ? table_run(&o, results) : o.scale ? scale_run(&o, results) : run_scenarios(&o, results);
     json_t *all = json_pack("{s:s, s:o}", "version", LOCKSTOCK_VERSION, o.table ? "rows" : "results", results);

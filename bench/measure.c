@@ -1,46 +1,18 @@
 #include "measure.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-void *measure_alloc(size_t n, size_t size)
-{
-    void *memory = calloc(n > 0 ? n : 1, size);
-
-    if (!memory) {
-        fprintf(stderr, "lockstock-bench: out of memory\n");
-        exit(1);
-    }
-    return memory;
-}
-
-pthread_t thread_start(void *(*function)(void *arg), void *arg)
-{
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, function, arg) != 0) {
-        fprintf(stderr, "lockstock-bench: cannot start a thread\n");
-        exit(1);
-    }
-    return thread;
-}
 
 static histogram *allocated(histogram **h)
 {
     if (!*h)
-        *h = measure_alloc(1, sizeof **h);
+        *h = program_alloc(1, sizeof **h);
     return *h;
 }
 
-void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns)
+void measure_call(measure *m, fate as, uint64_t latency_ns)
 {
     m->calls[as]++;
     histogram_record(allocated(&m->latency[as]), latency_ns);
-    if (own_ns != latency_ns)
-        histogram_record(allocated(&m->own[as]), own_ns);
 }
 
 static void add_tally(tally *all, const tally *from)
@@ -68,18 +40,14 @@ void measure_add(measure *m, const measure *from)
         m->calls[f] += from->calls[f];
         if (from->latency[f])
             histogram_add(allocated(&m->latency[f]), from->latency[f]);
-        if (from->own[f])
-            histogram_add(allocated(&m->own[f]), from->own[f]);
     }
     add_tally(&m->all, &from->all);
 }
 
 void measure_clear(measure *m)
 {
-    for (int f = 0; f < FATES; f++) {
+    for (int f = 0; f < FATES; f++)
         free(m->latency[f]);
-        free(m->own[f]);
-    }
     *m = (measure){0};
 }
 
@@ -115,7 +83,7 @@ enum { WARM_UP, MEASURED, STOPPING };
 
 bool run_is_stopping(const run *r)
 {
-    return atomic_load_explicit(&r->phase, memory_order_relaxed) == STOPPING || interrupted();
+    return atomic_load_explicit(&r->phase, memory_order_relaxed) == STOPPING || program_interrupted();
 }
 
 bool run_continues(run *r)
@@ -137,10 +105,10 @@ bool run_measures(run *r)
 static void measure_time(run *r)
 {
     enum { PAUSES_MAX = 6000 };
-    bool continues = measure_pause(r->options->seconds);
+    bool continues = program_pause(r->options->seconds);
 
     for (int i = 0; continues && i < PAUSES_MAX && !atomic_load(&r->some); i++)
-        continues = measure_pause(0.01);
+        continues = program_pause(0.01);
 }
 
 void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *arg, measure *m)
@@ -154,7 +122,7 @@ void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *a
     if (r->options->calls > 0) {
         await(arg);
     } else {
-        measure_pause(r->options->warm_up);
+        program_pause(r->options->warm_up);
         before = place_cpu(r->place);
         from_ns = clock_now_ns();
         atomic_store(&r->phase, MEASURED);
@@ -164,36 +132,4 @@ void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *a
     m->seconds = (double)(clock_now_ns() - from_ns) / 1e9;
     m->cpu = place_cpu_since(before, place_cpu(r->place));
     await(arg);
-}
-
-/* ---- interrupts ------------------------------------------------------------------ */
-
-static volatile sig_atomic_t caught;
-
-static void on_signal(int number)
-{
-    caught = number;
-}
-
-bool interrupted(void)
-{
-    return caught != 0;
-}
-
-void interrupt_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
-bool measure_pause(double seconds)
-{
-    struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-
-    while (!interrupted() && nanosleep(&left, &left) != 0 && errno == EINTR)
-        ;
-    return !interrupted();
 }

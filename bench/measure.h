@@ -2,7 +2,6 @@
 #ifndef LOCKSTOCK_BENCH_MEASURE_H
 #define LOCKSTOCK_BENCH_MEASURE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "histogram.h"
 #include "place.h"
+#include "program.h"
 
 enum { STEPS_MAX = 2, OUTCOMES_MAX = 16, SCENARIOS_MAX = 24, ROUNDS_MAX = 1000 };
 
@@ -35,19 +35,12 @@ typedef struct measure {
     uint64_t hand_offs;        /* of the hot lock, to another holder */
     uint64_t calls[FATES];     /* by fate */
     histogram *latency[FATES]; /* of these calls; NULL: none */
-    histogram *own[FATES];     /* open loop: from the start of the call instead of its scheduled time */
     cpu_times cpu;             /* below 0: not known */
     tally all;
 } measure;
 
-/* Allocates zeroed memory. Exits when out of memory. */
-void *measure_alloc(size_t n, size_t size);
-
-/* Starts a thread. Exits if that fails. */
-pthread_t thread_start(void *(*function)(void *arg), void *arg);
-
-/* Adds a call with its latency and the time since its start. */
-void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns);
+/* Adds a call with its latency. */
+void measure_call(measure *m, fate as, uint64_t latency_ns);
 
 /* Adds what another run measured. */
 void measure_add(measure *m, const measure *from);
@@ -88,12 +81,5 @@ bool run_measures(run *r);
 /* Starts the operations and measures them; await waits until all have ended, and may be called twice. Sets the seconds
  * and the CPU. */
 void run_all(run *r, void (*start)(void *arg), void (*await)(void *arg), void *arg, measure *m);
-
-/* Makes Ctrl-C and SIGTERM end the measurement, so that started programs are ended. Call it once, from main. */
-void interrupt_catch(void);
-bool interrupted(void);
-
-/* Sleeps. Returns false, early, if the program was interrupted. */
-bool measure_pause(double seconds);
 
 #endif

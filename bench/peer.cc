@@ -106,7 +106,7 @@ class Pipeline
             const auto &line = call->request.lines(0);
             command_fcall(&command_, "stock_deduct", line.sku().c_str());
             command_deduct(&command_, line.sku().c_str(), call->request.order_id().c_str());
-            redisAppendCommandArgv(redis_, command_.argc, command_.argv, command_.lengths);
+            redisAppendCommandArgv(redis_, command_.argc, command_.argv, nullptr);
             under_way_.push_back(call);
         }
         taken_.clear();

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/spawn.h"
-#include "measure.h"
+#include "program.h"
 
 enum { ARGS_MAX = 12, LISTEN_BYTES = 160, LOG_BYTES = 1 << 20 };
 
@@ -136,7 +135,7 @@ static void set_socket(place *p, const char *name)
 {
     size_t size = sizeof p->dir + strlen(name);
 
-    p->store.path = measure_alloc(1, size);
+    p->store.path = program_alloc(1, size);
     snprintf(p->store.path, size, "%s%s", p->dir, name);
 }
 
@@ -225,7 +224,7 @@ bool place_find(const char *program, char path[PATH_MAX])
 /* Returns the log of a lockstockd, to be freed by the caller. */
 static char *read_log(const place *p, unsigned server)
 {
-    char *text = measure_alloc(1, LOG_BYTES);
+    char *text = program_alloc(1, LOG_BYTES);
     ssize_t len = pread(p->log[server], text, LOG_BYTES - 1, 0);
 
     text[len > 0 ? len : 0] = '\0';
@@ -238,7 +237,7 @@ static bool await_ready(place *p, unsigned server)
     bool ready = false, runs = true;
 
     while (!ready && runs) {
-        runs = measure_pause(0.01) && waitpid(p->server[server], NULL, WNOHANG) == 0;
+        runs = program_pause(0.01) && waitpid(p->server[server], NULL, WNOHANG) == 0;
         char *text = read_log(p, server);
         const char *listening = strstr(text, "event=listening url="), *grpc = strstr(text, "url=grpc://");
         ready = listening && grpc && strstr(text, "event=ready");

@@ -48,18 +48,17 @@ json_t *spread_json(spread s)
     return json_pack("{s:o, s:o, s:o}", "min", number(s.min), "median", number(s.median), "max", number(s.max));
 }
 
-static json_t *latencies_json(histogram *const of[FATES])
+static json_t *latencies_json(const measure *m)
 {
     json_t *all = json_object();
 
     for (int f = 0; f < FATES; f++) {
-        if (!of[f])
+        const histogram *h = m->latency[f];
+        if (!h)
             continue;
-        json_t *one = json_object();
+        json_t *one = json_pack("{s:o}", "mean", number((double)h->sum / 1e3 / (double)h->count));
         for (size_t i = 0; i < N_PERCENTILES; i++)
-            json_object_set_new(one, percentiles[i].name,
-                                number((double)histogram_at(of[f], percentiles[i].share) / 1e3));
-        json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
+            json_object_set_new(one, percentiles[i].name, number(measure_percentile_us(m, f, percentiles[i].share)));
         json_object_set_new(all, fates[f], one);
     }
     return all;
@@ -78,9 +77,8 @@ void report_measure_json(json_t *to, const measure *m)
             json_object_set_new(cpu, whose[i], number(measure_us(m, us[i])));
     if (m->hand_offs > 0)
         json_object_set_new(to, "hand_offs_per_second", number((double)m->hand_offs / m->seconds));
-    json_object_update_new(to, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", number(m->seconds), "calls",
-                                         calls, "calls_per_second", number(measure_rate(m)), "latency_us",
-                                         latencies_json(m->latency), "own_latency_us", latencies_json(m->own),
+    json_object_update_new(to, json_pack("{s:o, s:o, s:o, s:o, s:o}", "seconds", number(m->seconds), "calls", calls,
+                                         "calls_per_second", number(measure_rate(m)), "latency_us", latencies_json(m),
                                          "cpu_us_a_call", cpu));
 }
 
@@ -129,21 +127,12 @@ static void print_us(const char *name, double us)
         printf("  %s %.2f", name, us);
 }
 
-static void print_percentiles(const histogram *h)
-{
-    for (size_t i = 0; i < N_PERCENTILES; i++)
-        printf("  %s %.0f", percentiles[i].name, (double)histogram_at(h, percentiles[i].share) / 1e3);
-    putchar('\n');
-}
-
 static void print_latencies(const measure *m, fate f)
 {
     printf("  %-10s %9" PRIu64 " calls, us:", fates[f], m->calls[f]);
-    print_percentiles(m->latency[f]);
-    if (m->own[f]) {
-        printf("  %-10s %9s  of its own, us:", "", "");
-        print_percentiles(m->own[f]);
-    }
+    for (size_t i = 0; i < N_PERCENTILES; i++)
+        printf("  %s %.0f", percentiles[i].name, measure_percentile_us(m, f, percentiles[i].share));
+    putchar('\n');
 }
 
 void report_print(const report *r)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* clang-format off */
 const rival rivals[] = {
@@ -25,12 +24,12 @@ const rival rivals[] = {
     {"SET NX and BLPOP", OF_HOT_LOCK, .kind = RIVAL_BLPOP, .locks = true, .script = true},
     {"SET NX and polling, 3 to 33 ms", OF_HOT_LOCK, .kind = RIVAL_POLLING, .locks = true, .script = true},
     {"BLPOP of a bare list, no lease", OF_HOT_LOCK, .kind = RIVAL_LIST, .locks = true, .script = true},
-    {"redis-benchmark -P 16, script of a Deduct", OF_ANY, OF_LOCK, .kind = RIVAL_BENCHMARK, .pipeline = 16, .script = true},
-    {"16 commands, function", OF_TABLE, .kind = RIVAL_CHUNKS},
-    {"16 commands, 64 a function", OF_TABLE, .kind = RIVAL_CHUNKS, .subs = COMMAND_SUBS_MAX},
-    {"16 commands, script", OF_TABLE, .kind = RIVAL_CHUNKS, .script = true},
-    {"16 commands, lock function", OF_TABLE, .kind = RIVAL_CHUNKS, .locks = true},
-    {"16 commands, lock script", OF_TABLE, .kind = RIVAL_CHUNKS, .locks = true, .script = true},
+    {"redis-benchmark -P 16, script of a Deduct", OF_ANY | OF_LOCK, .kind = RIVAL_BENCHMARK, .pipeline = 16, .script = true},
+    {"16 commands, function", .kind = RIVAL_CHUNKS},
+    {"16 commands, 64 a function", .kind = RIVAL_CHUNKS, .subs = COMMAND_SUBS_MAX},
+    {"16 commands, script", .kind = RIVAL_CHUNKS, .script = true},
+    {"16 commands, lock function", .kind = RIVAL_CHUNKS, .locks = true},
+    {"16 commands, lock script", .kind = RIVAL_CHUNKS, .locks = true, .script = true},
 };
 /* clang-format on */
 const size_t n_rivals = sizeof rivals / sizeof *rivals;
@@ -74,7 +73,7 @@ static void worker_record(worker *h, uint64_t began_ns)
         return;
     uint64_t latency_ns = clock_now_ns() - began_ns;
     for (unsigned i = 0; i < work_calls(h->group->work); i++)
-        measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
+        measure_call(&h->measured, FATE_OK, latency_ns);
 }
 
 /* ---- commands of the work --------------------------------------------------------- */
@@ -91,7 +90,7 @@ static void append(worker *h, window *w, command *c)
 
     w->began_ns[slot] = clock_now_ns();
     work_command(h->group->work, h->slot + slot, w->turns[slot]++, c);
-    redisAppendCommandArgv(h->redis, c->argc, c->argv, c->lengths);
+    redisAppendCommandArgv(h->redis, c->argc, c->argv, NULL);
 }
 
 /* Sends what was appended, and takes the replies that have arrived. */
@@ -117,11 +116,11 @@ static void do_work(worker *h)
 {
     rival_kind kind = h->group->work->rival->kind;
     window w = {.size = kind == RIVAL_THREADS ? 1 : (uint64_t)h->group->work->options->in_flight};
-    command *c = measure_alloc(1, sizeof *c);
+    command *c = program_alloc(1, sizeof *c);
     bool continues = true;
 
-    w.began_ns = measure_alloc(w.size, sizeof *w.began_ns);
-    w.turns = measure_alloc(w.size, sizeof *w.turns);
+    w.began_ns = program_alloc(w.size, sizeof *w.began_ns);
+    w.turns = program_alloc(w.size, sizeof *w.turns);
     while (!h->failed && (continues || w.sent > w.answered)) {
         bool may_send = kind != RIVAL_CHUNKS || w.sent == w.answered;
         while (may_send && w.sent - w.answered < w.size && (continues = worker_continues(h)))
@@ -175,7 +174,7 @@ static void use_hot_lock(worker *h)
                 if (kind == RIVAL_BLPOP)
                     got(h, redisCommand(h->redis, "BLPOP {bench}s:%s 1", thing));
                 else
-                    measure_pause((SLEEP_MIN_US + rand_r(&seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1)) / 1e6);
+                    program_pause((SLEEP_MIN_US + rand_r(&seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1)) / 1e6);
         worker_holds(h);
         worker_record(h, began_ns);
         began_ns = clock_now_ns();
@@ -206,7 +205,7 @@ static void start_workers(void *arg)
     worker_group *c = arg;
 
     for (; c->n_started < c->n; c->n_started++)
-        c->workers[c->n_started].thread = thread_start(run_worker, &c->workers[c->n_started]);
+        c->workers[c->n_started].thread = program_thread(run_worker, &c->workers[c->n_started]);
 }
 
 static void await_workers(void *arg)
@@ -224,7 +223,7 @@ static bool run_inside(const work *w, measure *m)
                       .run = {.options = w->options, .place = w->world->place},
                       .n = one ? 1 : (unsigned)w->options->in_flight};
 
-    c.workers = measure_alloc(c.n, sizeof *c.workers);
+    c.workers = program_alloc(c.n, sizeof *c.workers);
     for (unsigned i = 0; i < c.n && good; i++) {
         c.workers[i] = (worker){.group = &c, .slot = i, .redis = place_connect(w->world->place)};
         good = c.workers[i].redis != NULL;
@@ -241,20 +240,11 @@ static bool run_inside(const work *w, measure *m)
     return good;
 }
 
-/* The list of a lock without a lease has one element. */
-static bool make_list(const work *w, redisContext *redis)
-{
-    const char *thing = w->world->things[0];
-
-    return redis_done(redisCommand(redis, "DEL {bench}s:%s", thing)) &&
-           redis_done(redisCommand(redis, "RPUSH {bench}s:%s 1", thing));
-}
-
 bool rival_run(const rival *r, const bench_options *o, const world *w, measure *m)
 {
     work k = {.rival = r, .options = o, .world = w};
     redisContext *redis = place_connect(w->place);
-    bool prepared = redis && work_prepare(&k, redis) && (r->kind != RIVAL_LIST || make_list(&k, redis));
+    bool prepared = redis && work_prepare(&k, redis);
 
     redisFree(redis);
     return prepared && (r->kind < RIVAL_BENCHMARK ? run_inside(&k, m) : outside_run(&k, m));

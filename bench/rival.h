@@ -18,12 +18,12 @@ typedef enum rival_kind {
     RIVAL_GRPC_OURS  /* not a rival: the same client calls lockstockd over gRPC */
 } rival_kind;
 
-/* The scenarios with which --compare measures a rival: those of the same work, or all that have no rival. */
-typedef enum rival_of { OF_TABLE, OF_DEDUCT, OF_LOCK, OF_HOT_LOCK, OF_ANY } rival_of;
+/* The scenarios with which --compare measures a rival: those of the same work, or (ANY) all others. */
+typedef enum rival_of { OF_DEDUCT = 1, OF_LOCK = 2, OF_HOT_LOCK = 4, OF_ANY = 8 } rival_of;
 
 typedef struct rival {
     const char *name;
-    rival_of of, also_of;
+    unsigned of; /* a set of rival_of; 0: only the table */
     rival_kind kind;
     bool script;       /* use the minimal script, without ledger, limits, versions, queues and replays */
     bool locks;        /* Acquire and Release, in turns; else Deduct */

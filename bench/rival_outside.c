@@ -18,7 +18,7 @@ static pid_t start_redis_benchmark(const work *w)
     char clients[16], depth[16], port[16];
     const char *argv[FLAGS_MAX + COMMAND_WORDS_MAX] = {"redis-benchmark", "-q", "-n",    "2000000000", "-r",
                                                        "2000000000",      "-c", clients, "-P",         depth};
-    command *c = measure_alloc(1, sizeof *c);
+    command *c = program_alloc(1, sizeof *c);
     size_t n = 10;
 
     snprintf(clients, sizeof clients, "%u", in_flight > pipeline ? in_flight / pipeline : 1);
@@ -124,7 +124,7 @@ static uint64_t counted_more(const counter *c, uint64_t than)
     enum { PAUSES_MAX = 6000 };
     uint64_t n = counted(c);
 
-    for (int i = 0; n <= than && i < PAUSES_MAX && measure_pause(0.01); i++)
+    for (int i = 0; n <= than && i < PAUSES_MAX && program_pause(0.01); i++)
         n = counted(c);
     return n;
 }
@@ -149,12 +149,12 @@ bool outside_run(const work *w, measure *m)
         client = start_peer_client(w, path, p->grpc, count.fd);
     else if (good && (server = start_peer(p, path, address)) > 0)
         client = start_peer_client(w, path, address, count.fd);
-    if (client > 0 && counted_more(&count, calls) > calls && measure_pause(w->options->warm_up)) {
+    if (client > 0 && counted_more(&count, calls) > calls && program_pause(w->options->warm_up)) {
         cpu_times before = place_cpu(p);
         double client_before = cpu_of(client), server_before = cpu_of(server);
         calls = counted(&count);
         uint64_t from_ns = clock_now_ns();
-        measure_pause(w->options->seconds);
+        program_pause(w->options->seconds);
         m->calls[FATE_OK] = counted_more(&count, calls) - calls;
         m->seconds = (double)(clock_now_ns() - from_ns) / 1e9;
         m->cpu = place_cpu_since(before, place_cpu(p));

@@ -33,7 +33,7 @@ static bool wanted(const bench_options *o, const char *name)
 static bool measure_figure(const bench_options *o, const figure *f, json_t *results, cost *ret)
 {
     bench_options options = *o;
-    place *p = measure_alloc(1, sizeof *p);
+    place *p = program_alloc(1, sizeof *p);
     measure m = {0};
     world w = {0};
 
@@ -48,7 +48,7 @@ static bool measure_figure(const bench_options *o, const figure *f, json_t *resu
     good = before >= 0 && world_open(&w, scenario_find(f->scenario), &options, p) && drive_run(&options, &w, &m) &&
            (world_agrees(&w, &m.all) || report_wrong(&w));
     int64_t after = good ? place_redis_bytes(p) : -1;
-    good = after >= 0 && !interrupted();
+    good = after >= 0 && !program_interrupted();
     if (good) {
         *ret = (cost){measure_us(&m, m.cpu.server), measure_us(&m, m.cpu.redis), after - before};
         json_t *to = json_pack("{s:s, s:i, s:i, s:I}", "scenario", f->scenario, "in_flight", (int)f->in_flight,
@@ -105,12 +105,9 @@ static bool print_memory(const bench_options *o, const figure *f, json_t *result
     return true;
 }
 
-#define SERVERS(scenario, n)                          \
-    {                                                 \
-        scenario, (n)*EACH_SERVER, n, (n)*EACH_SERVER \
-    }
-#define ON_SERVERS(scenario) SERVERS(scenario, 1), SERVERS(scenario, 4), SERVERS(scenario, 16)
 /* clang-format off */
+#define SERVERS(scenario, n) {scenario, (n) * EACH_SERVER, n, (n) * EACH_SERVER}
+#define ON_SERVERS(scenario) SERVERS(scenario, 1), SERVERS(scenario, 4), SERVERS(scenario, 16)
 static const struct {
     const char *head;
     print_row *print;

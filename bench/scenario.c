@@ -244,7 +244,7 @@ static bool prepare_ids(world *w, lks_error *error)
         if (lks_id_next(w->channel, &request, NULL, NULL, error) == LKS_OK)
             return true;
     } while (error->code == LKS_UNAVAILABLE && error->retry_after_ms > 0 &&
-             measure_pause((double)error->retry_after_ms / 1e3));
+             program_pause((double)error->retry_after_ms / 1e3));
     return false;
 }
 
@@ -349,7 +349,7 @@ bool world_open(world *w, const scenario *s, const bench_options *o, const place
     lks_error error = {0};
 
     *w = (world){.scenario = s, .place = p, .n_things = (unsigned)n};
-    w->things = measure_alloc(w->n_things, sizeof *w->things);
+    w->things = program_alloc(w->n_things, sizeof *w->things);
     bool opened = getrandom(&w->tag, sizeof w->tag, 0) == (ssize_t)sizeof w->tag;
     for (unsigned i = 0; i < w->n_things; i++)
         snprintf(w->things[i], sizeof w->things[i], "%016" PRIx64 "-%u", w->tag, i);

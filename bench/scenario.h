@@ -33,9 +33,8 @@ typedef struct op {
     char id[ID_BYTES]; /* made from the serial: an order id, token or key */
     int step;          /* its current call */
     uint64_t fence;
-    uint64_t began_ns;   /* or the time at which it was due */
-    uint64_t started_ns; /* differs from began_ns if an open loop is late */
-    lks_code code;       /* the code of its last call */
+    uint64_t began_ns; /* of an open loop: when it was due */
+    lks_code code;     /* the code of its last call */
     lks_applied applied;
     int outcome;
     bool more, handed; /* more: it has another call; handed: it got the lock from another holder */
@@ -84,6 +83,9 @@ bool world_agrees(world *w, const tally *all);
 /* Runs operations as the options say and measures them; a rate above 0 is operations a second. Returns false after
  * printing an error if the channels cannot be opened. */
 bool drive_run(const bench_options *o, world *w, measure *m);
+
+/* Measures the operations a second of a closed loop, for the time of the options, and adds its calls to *all. */
+bool drive_capacity(const bench_options *o, world *w, tally *all, double *ret);
 
 /* For scenarios: calls a method with the timeout of the run plus wait_ms. */
 lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error);

@@ -134,7 +134,7 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
 
     while (n < CONTENDERS_MAX && e[n].scenario)
         n++;
-    contender *c = measure_alloc(n, sizeof *c);
+    contender *c = program_alloc(n, sizeof *c);
     bool good = compare_run(e, n, o, none, c);
     for (size_t i = 0; i < N_ROWS && good; i++) {
         const row *r = &rows[i];
@@ -156,26 +156,24 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
 
 enum { OVERLOAD_TIMES = 10, OVERLOAD_CONNECTIONS = 32, OVERLOAD_TIMEOUT_MS = 1000 };
 
-/* Measures the answered and the ended calls a second. */
-static bool slice(const bench_options *o, world *w, double rate, double *answered, double *ended)
+/* Measures the capacity, then an open loop at so many times the capacity. */
+static bool overload(const bench_options *o, world *w, double *capacity, measure *m)
 {
     bench_options options = *o;
-    measure m = {0};
 
-    options.rate = rate;
-    options.connections = rate > 0 ? OVERLOAD_CONNECTIONS : 1;
+    options.connections = 1;
     options.timeout_ms = OVERLOAD_TIMEOUT_MS;
-    options.calls = 0;
     options.sync = false;
-    bool ran = drive_run(&options, w, &m);
-    *answered = measure_rate(&m);
-    *ended = (double)measure_calls(&m) / m.seconds;
-    measure_clear(&m);
-    return ran;
+    if (!drive_capacity(&options, w, &m->all, capacity))
+        return false;
+    options.rate = OVERLOAD_TIMES * *capacity;
+    options.connections = OVERLOAD_CONNECTIONS;
+    options.calls = 0;
+    return drive_run(&options, w, m);
 }
 
-/* Measures the answers a second of an open loop at ten times the capacity, divided by the capacity. The note says
- * how many times the capacity this machine could offer. */
+/* Measures the answers a second at ten times the capacity, divided by the capacity. The note says how many times the
+ * capacity this machine could offer. */
 static bool measure_overload(size_t at, const bench_options *o, json_t *results)
 {
     double values[ROUNDS_MAX];
@@ -185,10 +183,13 @@ static bool measure_overload(size_t at, const bench_options *o, json_t *results)
     bool good = place_open(o, "none", &p) && world_open(&w, scenario_find("deduct"), o, &p);
 
     for (long i = 0; i < o->rounds && good; i++) {
-        double capacity = 0, goodput = 0, ended = 0;
-        good = slice(o, &w, 0, &capacity, &ended) && slice(o, &w, OVERLOAD_TIMES * capacity, &goodput, &ended);
-        snprintf(note, sizeof note, "ended: %.1f times the capacity of %.0f", ended / capacity, capacity);
-        values[i] = good && capacity > 0 ? goodput / capacity : 0;
+        double capacity = 0;
+        measure m = {0};
+        good = overload(o, &w, &capacity, &m);
+        values[i] = measure_rate(&m) / capacity;
+        snprintf(note, sizeof note, "ended: %.1f times the capacity of %.0f",
+                 (double)measure_calls(&m) / m.seconds / capacity, capacity);
+        measure_clear(&m);
     }
     world_close(&w);
     place_close(&p);

@@ -155,7 +155,7 @@ static bool load_script(work *w, int at, const char *text, redisContext *redis)
 }
 
 /* For each thing: the item of the script, or a lock that is free, because the last slice may have ended between an
- * Acquire and its Release. */
+ * Acquire and its Release. The list of a lock without a lease has one element. */
 static bool make_things(const work *w, redisContext *redis)
 {
     const char *available = w->world->scenario->sold_out ? "0" : PLENTY;
@@ -164,14 +164,17 @@ static bool make_things(const work *w, redisContext *redis)
 
     for (unsigned i = 0; i < w->world->n_things && made; i++) {
         const char *thing = w->world->things[i];
-        if (w->rival->script && w->rival->locks) {
+        if (w->rival->kind == RIVAL_LIST) {
+            made = redis_done(redisCommand(redis, "DEL {bench}s:%s", thing)) &&
+                   redis_done(redisCommand(redis, "RPUSH {bench}s:%s 1", thing));
+        } else if (w->rival->script && w->rival->locks) {
             made = redis_done(redisCommand(redis, "DEL {bench}l:%s", thing));
         } else if (w->rival->script) {
             made = redis_done(redisCommand(redis, "HSET {bench}i:%s available %s sold 0", thing, available));
         } else if (w->rival->locks) {
             command_fcall(&c, "lock_force_release", thing);
             command_words(&c, "1", thing, NULL);
-            made = redis_done(redisCommandArgv(redis, c.argc, c.argv, c.lengths));
+            made = redis_done(redisCommandArgv(redis, c.argc, c.argv, NULL));
         }
     }
     return made;

@@ -68,7 +68,7 @@ exit_code answer_print_line(json_t *json, unsigned digits)
 
 /* ---- values ------------------------------------------------------------------ */
 
-static const char *printable(const char *text, lks_rpc_arena *arena)
+const char *answer_printable(const char *text, lks_rpc_arena *arena)
 {
     size_t size = strlen(text) + 1;
     char *copy = lks_rpc_arena_alloc(arena, size);
@@ -111,7 +111,7 @@ static const char *answer_text(const field_descriptor *field, const void *value,
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return printable(*(const char *const *)value, arena);
+        return answer_printable(*(const char *const *)value, arena);
     case PROTOBUF_C_TYPE_BYTES:
         return bytes_text(value, arena);
     case PROTOBUF_C_TYPE_ENUM:

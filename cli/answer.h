@@ -14,6 +14,9 @@ struct json_t;
 /* Prints a message. Leaves out what the arena has no memory for. Replaces control characters in texts. */
 void answer_print(const ProtobufCMessage *message, lks_rpc_arena *arena);
 
+/* Returns a text with "?" for control characters, in the arena; "" when out of memory. */
+const char *answer_printable(const char *text, lks_rpc_arena *arena);
+
 /* Prints a message as JSON, on one line or indented. */
 void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_arena *arena);
 

@@ -90,8 +90,3 @@ const lks_rpc_method *catalog_find(const char *service, const char *name)
     }
     return NULL;
 }
-
-const lks_rpc_method *catalog_find_service(const char *service)
-{
-    return catalog_find(service, NULL);
-}

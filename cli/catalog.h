@@ -24,10 +24,8 @@ typedef struct catalog_name {
 } catalog_name;
 catalog_name catalog_split(const lks_rpc_method *method);
 
-/* Returns the first method of a service, or NULL. Words may be given without their dashes. */
-const lks_rpc_method *catalog_find_service(const char *service);
-
-/* Finds a method by its name or its short name. Returns NULL if there is none. */
+/* Finds a method by its name or its short name; name NULL: the first method of the service. Words may be given without
+ * their dashes. Returns NULL if there is none. */
 const lks_rpc_method *catalog_find(const char *service, const char *name);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/similar.h"
+#include "request.h"
 #include "words.h"
 
 #define AT(member) offsetof(cli, member)
@@ -88,23 +89,39 @@ void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, 
     exits_wrong(flag, why);
 }
 
-bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word)
+/* Takes the value of --json, if it was given since the last call. */
+static bool take_request(cli *c, request *r)
 {
-    options_result taken = OPTIONS_TAKEN;
+    const char *text = r ? c->json_request : NULL;
+
+    c->json_request = NULL;
+    return !text || request_take_json(r, text);
+}
+
+static bool take(cli *c, const option_set *set, request *r, const char **word, arguments *args, const argument *arg)
+{
+    if (!arg->name && word && !*word)
+        return (*word = arg->text);
+    if (!arg->name && r)
+        return request_take_word(r, arg);
+    options_result taken = options_take(set, args, arg);
+    if (taken == OPTIONS_OTHER)
+        taken = cli_take(c, args, arg);
+    if (taken == OPTIONS_OTHER && r)
+        taken = request_take_flag(r, args, arg);
+    if (taken == OPTIONS_OTHER)
+        cli_unknown(set, r ? r->type : NULL, arg);
+    return taken == OPTIONS_TAKEN;
+}
+
+bool cli_take_all(cli *c, const option_set *set, request *r, const char **word, arguments *args)
+{
+    bool good = take_request(c, r); /* --json may also be given before the command */
     argument arg;
 
-    while (taken == OPTIONS_TAKEN && arguments_next(args, &arg)) {
-        if (!arg.name && word && !*word) {
-            *word = arg.text;
-            continue;
-        }
-        taken = options_take(set, args, &arg);
-        if (taken == OPTIONS_OTHER)
-            taken = cli_take(c, args, &arg);
-        if (taken == OPTIONS_OTHER)
-            cli_unknown(set, NULL, &arg);
-    }
-    return taken == OPTIONS_TAKEN;
+    while (good && arguments_next(args, &arg))
+        good = take(c, set, r, word, args, &arg) && take_request(c, r);
+    return good;
 }
 
 void cli_print_options(void)

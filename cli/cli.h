@@ -41,9 +41,12 @@ void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES]);
 /* Takes a flag that all commands have. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);
 
-/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and one word without a flag if
- * word is not NULL and *word is not set. Returns false after printing an error. */
-bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word);
+struct request;
+
+/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, one word without a flag if word is
+ * not NULL and *word is not set, and flags and words of the request, which may also be the value of --json, if r is not
+ * NULL. Returns false after printing an error. */
+bool cli_take_all(cli *c, const option_set *set, struct request *r, const char **word, arguments *args);
 
 /* Prints that an argument is unknown. Does not print the value of a flag, which may be a secret. Suggests a similar
  * flag of the set, of the request's type (both may be NULL) or of all commands. */

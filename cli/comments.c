@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <google/protobuf/descriptor.pb-c.h>
@@ -12,28 +11,16 @@
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
-struct comments {
-    Google__Protobuf__FileDescriptorSet *set;
-};
+typedef Google__Protobuf__FileDescriptorSet file_set; /* that is what `comments` is */
 
 comments *comments_new(void)
 {
-    comments *all = calloc(1, sizeof *all);
-
-    if (all)
-        all->set = google__protobuf__file_descriptor_set__unpack(NULL, contract_comments_len, contract_comments);
-    if (all && all->set)
-        return all;
-    free(all);
-    return NULL;
+    return (comments *)google__protobuf__file_descriptor_set__unpack(NULL, contract_comments_len, contract_comments);
 }
 
 void comments_free(comments *all)
 {
-    if (!all)
-        return;
-    google__protobuf__file_descriptor_set__free_unpacked(all->set, NULL);
-    free(all);
+    google__protobuf__file_descriptor_set__free_unpacked((file_set *)all, NULL);
 }
 
 static const char *at_path(const file_proto *file, const int32_t *path, size_t n)
@@ -81,48 +68,39 @@ static elements elements_of(const void *message, int32_t number)
     return (elements){*(size_t *)field_quantifier(base, field), *(void ***)field_member(base, field)};
 }
 
-/* The numbers, in descriptor.proto, of the types of a file and of the members of a type. */
-typedef struct kind {
-    int32_t types, members;
-} kind;
+/* Of a kind of type that has the field `types` in a file and its members in the field MEMBERS. */
+enum { MEMBERS = 2 };
 
-static const kind services = {6, 2}, messages = {4, 2}, enums = {5, 2};
-
-static const char *find(const comments *all, kind k, const char *name, size_t len, const char *member)
+static const char *find_in(const file_proto *file, int32_t kind, const char *name, size_t len, const char *member)
 {
-    for (size_t f = 0; f < all->set->n_file; f++) {
-        const file_proto *file = all->set->file[f];
-        elements types = elements_of(file, k.types);
-        for (size_t t = 0; t < types.n; t++) {
-            int32_t path[] = {k.types, (int32_t)t, k.members, 0};
-            if (!is_name(file, name, len, name_at(types, t)))
-                continue;
-            if (!member)
-                return at_path(file, path, 2);
-            elements members = elements_of(types.of[t], k.members);
-            for (size_t m = 0; m < members.n; m++) {
-                path[3] = (int32_t)m;
-                if (strcmp(name_at(members, m), member) == 0)
-                    return at_path(file, path, 4);
-            }
+    elements types = elements_of(file, kind);
+
+    for (size_t t = 0; t < types.n; t++) {
+        int32_t path[] = {kind, (int32_t)t, MEMBERS, 0};
+        if (!is_name(file, name, len, name_at(types, t)))
+            continue;
+        if (!member)
+            return at_path(file, path, 2);
+        elements members = elements_of(types.of[t], MEMBERS);
+        for (size_t m = 0; m < members.n; m++) {
+            path[3] = (int32_t)m;
+            if (strcmp(name_at(members, m), member) == 0)
+                return at_path(file, path, 4);
         }
     }
     return "";
 }
 
-const char *comments_of_service(const comments *all, const char *service, size_t len, const char *method)
+const char *comments_of(const comments *all, const char *name, size_t len, const char *member)
 {
-    return find(all, services, service, len, method);
-}
+    static const int32_t kinds[] = {6, 4, 5}; /* fields of a file: its services, messages and enums */
+    const file_set *set = (const file_set *)all;
+    const char *found = "";
 
-const char *comments_of_message(const comments *all, const char *message, const char *field)
-{
-    return find(all, messages, message, strlen(message), field);
-}
-
-const char *comments_of_enum(const comments *all, const char *type, const char *value)
-{
-    return find(all, enums, type, strlen(type), value);
+    for (size_t f = 0; f < set->n_file; f++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !*found; k++)
+            found = find_in(set->file[f], kinds[k], name, len, member);
+    return found;
 }
 
 void comments_sentence(const char *comment, char *to, size_t size)

@@ -50,7 +50,8 @@ static void print_request(const row_place *at, const ProtobufCMessageDescriptor 
     for (unsigned i = 0; i < request->n_fields; i++) {
         words_of_flag(&request->fields[i], name);
         form_of_field(&request->fields[i], form, sizeof form);
-        comments_sentence(comments_of_message(all, request->name, request->fields[i].name), help, sizeof help);
+        comments_sentence(comments_of(all, request->name, strlen(request->name), request->fields[i].name), help,
+                          sizeof help);
         print_row(at, "--", name, form, help);
     }
 }
@@ -95,7 +96,7 @@ static void print_method(const lks_rpc_method *method, first_words *firsts, cons
     const char *words[] = {word, catalog_short(method)};
 
     catalog_words(method, service, word);
-    comments_sentence(comments_of_service(all, name.service, name.service_len, name.method), help, sizeof help);
+    comments_sentence(comments_of(all, name.service, name.service_len, name.method), help, sizeof help);
     for (size_t i = 0; i < 2 && words[i]; i++) {
         const row_place at = {service, words[i]};
         print_words(&at, firsts, help);

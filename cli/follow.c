@@ -26,15 +26,6 @@ static const option ledger_options[] = {
 };
 const command_flags flags_of_ledger = COMMAND_FLAGS(ledger_options, ledger_flags);
 
-static const char *shown(const char *text, lks_rpc_arena *arena)
-{
-    char *copy = lks_rpc_arena_alloc(arena, strlen(text) + 1);
-
-    if (copy)
-        words_printable(text, copy, strlen(text) + 1);
-    return copy ? copy : "";
-}
-
 static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena *arena)
 {
     char clock[CLI_TIME_BYTES], kind[WORDS_BYTES];
@@ -46,8 +37,9 @@ static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena 
     cli_write_time(entry->at_ms, clock);
     words_of_enum(&lockstock__v1__ledger_kind__descriptor, (int)entry->kind, kind);
     printf("%s.%03d  %-18s  %-9s  %8" PRId64 "  %-16s  %s%s%s\n", clock, (int)(entry->at_ms % 1000),
-           shown(entry->id, arena), kind, entry->quantity, shown(entry->sku, arena), shown(entry->order_id, arena),
-           entry->reason[0] ? "  " : "", shown(entry->reason, arena));
+           answer_printable(entry->id, arena), kind, entry->quantity, answer_printable(entry->sku, arena),
+           answer_printable(entry->order_id, arena), entry->reason[0] ? "  " : "",
+           answer_printable(entry->reason, arena));
 }
 
 /* Prints a page of *n entries and moves `after` behind it. */

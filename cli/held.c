@@ -47,7 +47,7 @@ static void stop(running *r)
 /* Returns how long the keeper may take to release. An end that must be stored is retried for as long as the lease. */
 static uint64_t patience_ms(const running *r, bool lost)
 {
-    uint64_t lease_ms = keeper_lease_ms(r->keeper);
+    uint64_t lease_ms = r->keeper->lease_ms;
 
     if (!r->options->kind->stores_end)
         return RELEASE_MS;
@@ -92,7 +92,7 @@ static void start(running *r)
 
 static void on_failure(running *r)
 {
-    exit_code code = keeper_code(r->keeper);
+    exit_code code = r->keeper->code;
 
     if (r->phase == WAITING)
         r->code = EXIT_AROUND + (int)code;
@@ -197,7 +197,7 @@ static int run_until_over(running *r, int signals)
     while (r->phase != OVER) {
         /* After it has reported a loss, the keeper sends nothing until it is asked to release. */
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
-                               {.fd = r->phase == STOPPING ? -1 : keeper_fd(r->keeper), .events = POLLIN},
+                               {.fd = r->phase == STOPPING ? -1 : r->keeper->fd, .events = POLLIN},
                                {.fd = r->output.fd, .events = POLLIN}};
         uint64_t due = due_ns(r), now = clock_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
         int n = poll(fds, 3, due == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);

@@ -49,7 +49,8 @@ static void print_request_flags(const lks_rpc_method *method, const comments *al
 
     for (unsigned i = 0; i < method->request->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &method->request->fields[i];
-        const char *comment = all ? comments_of_message(all, method->request->name, field->name) : "";
+        const char *comment =
+            all ? comments_of(all, method->request->name, strlen(method->request->name), field->name) : "";
         words_of_flag(field, word);
         form_of_field(field, form, sizeof form);
         printf("  --%s %s%s\n", word, form, field->label == PROTOBUF_C_LABEL_REPEATED ? " (several times)" : "");
@@ -83,7 +84,7 @@ exit_code help_service(const lks_rpc_method *of)
     catalog_words(of, service, name);
     printf("usage: lockstock %s METHOD [...]\n\n", service);
     if (all)
-        print_comment(comments_of_service(all, its.service, its.service_len, NULL), 0);
+        print_comment(comments_of(all, its.service, its.service_len, NULL), 0);
     printf("\n");
     for (size_t i = 0; i < catalog_len; i++) {
         catalog_name one = catalog_split(catalog[i]);
@@ -91,7 +92,7 @@ exit_code help_service(const lks_rpc_method *of)
             continue;
         catalog_words(catalog[i], service, name);
         printf("  %-22s", name);
-        comments_sentence(all ? comments_of_service(all, one.service, one.service_len, one.method) : "", sentence,
+        comments_sentence(all ? comments_of(all, one.service, one.service_len, one.method) : "", sentence,
                           sizeof sentence);
         printf("%s\n", sentence);
     }
@@ -115,7 +116,7 @@ exit_code help_method(const lks_rpc_method *method)
     form_usage(method, form, sizeof form);
     printf("usage: lockstock %s\n\n", form);
     if (all)
-        print_comment(comments_of_service(all, its.service, its.service_len, its.method), 0);
+        print_comment(comments_of(all, its.service, its.service_len, its.method), 0);
     printf("\n");
     print_request_flags(method, all);
     printf("  --json ['{...}']\n      Answer in JSON. The request may follow, or be in a file (--json=@FILE), or be "

@@ -34,15 +34,6 @@ typedef struct shared {
     char output[LKS_ONCE_BODY_MAX];
 } shared;
 
-struct keeper {
-    pid_t pid;
-    int fd;
-    shared *shared;
-    uint64_t lease_ms;
-    bool held, gone;
-    exit_code code;
-};
-
 typedef struct message {
     unsigned char news, code;
 } message;
@@ -171,11 +162,6 @@ keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint6
     return NULL;
 }
 
-int keeper_fd(const keeper *k)
-{
-    return k->fd;
-}
-
 keeper_news keeper_next(keeper *k)
 {
     message m;
@@ -216,16 +202,6 @@ uint64_t keeper_margin_ns(const keeper *k)
     uint64_t ms = k->lease_ms / MARGIN_PART;
 
     return (ms < MARGIN_MS_MAX ? ms : MARGIN_MS_MAX) * NS_PER_MS;
-}
-
-uint64_t keeper_lease_ms(const keeper *k)
-{
-    return k->lease_ms;
-}
-
-exit_code keeper_code(const keeper *k)
-{
-    return k->code;
 }
 
 void keeper_guard(keeper *k, pid_t group)

@@ -13,7 +13,15 @@
 
 enum { KEEPER_VARIABLES_MAX = 8, KEEPER_DEFAULT_LEASE_MS = 30000 };
 
-typedef struct keeper keeper;
+typedef struct keeper {
+    int fd;            /* becomes readable when there is news */
+    uint64_t lease_ms; /* the lease */
+    exit_code code;    /* of this process after KEEPER_FAILED */
+    /* For keeper.c. */
+    pid_t pid;
+    struct shared *shared;
+    bool held, gone;
+} keeper;
 
 /* ---- in the keeper ------------------------------------------------------------------------------- */
 
@@ -65,9 +73,6 @@ typedef enum keeper_news {
  * printing an error. */
 keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint64_t lease_ms);
 
-/* Becomes readable when there is news. */
-int keeper_fd(const keeper *k);
-
 /* Returns the next news without blocking. If the keeper died: KEEPER_FAILED before KEEPER_HELD, else KEEPER_LOST. */
 keeper_news keeper_next(keeper *k);
 
@@ -77,14 +82,10 @@ bool keeper_holds(const keeper *k);
 /* Sets the variables for the program, NULL-terminated. Call it after KEEPER_HELD. */
 void keeper_variables(const keeper *k, const char *ret[KEEPER_VARIABLES_MAX + 1]);
 
-/* The time of CLOCK_MONOTONIC until which no other caller can have it, how long before the end of the lease that is,
- * and the lease. */
+/* The time of CLOCK_MONOTONIC until which no other caller can have it, and how long before the end of the lease that is.
+ */
 uint64_t keeper_certain_ns(const keeper *k);
 uint64_t keeper_margin_ns(const keeper *k);
-uint64_t keeper_lease_ms(const keeper *k);
-
-/* The exit code of this process after KEEPER_FAILED. */
-exit_code keeper_code(const keeper *k);
 
 /* Sets the process group that the keeper kills when this process dies; 0: none. */
 void keeper_guard(keeper *k, pid_t group);

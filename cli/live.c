@@ -48,14 +48,6 @@ static void name_of(const char *group, const char *name, char to[NAME_BYTES])
     words_printable(whole, to, NAME_BYTES);
 }
 
-static void write_probe(const probe *p, char to[WORDS_BYTES])
-{
-    if (p->error.code == LKS_OK)
-        snprintf(to, WORDS_BYTES, "%.1f ms", (double)p->took_ns / 1e6);
-    else
-        snprintf(to, WORDS_BYTES, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
-}
-
 /* At a terminal, names are cut to the columns that the other cells leave. In rows they are not cut. */
 enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
 
@@ -77,14 +69,14 @@ static void server_line(const snapshot_server *one, size_t width, char line[LINE
 
     words_printable(one->url, url, sizeof url);
     pad(url, width, name, sizeof name);
-    write_probe(&one->server, server);
-    write_probe(&one->store, store);
+    probe_write(&one->server, server);
+    probe_write(&one->store, store);
     snprintf(line, LINE_BYTES, "%s  %-18.40s %.40s", name, server, store);
 }
 
 static void lock_line(const snapshot *s, size_t i, size_t width, char line[LINE_BYTES])
 {
-    const snapshot_lock *one = &s->locks[i];
+    const lks_lock_summary *one = s->locks->locks[i];
     char name[NAME_BYTES], whole[NAME_BYTES], mode[WORDS_BYTES], lease[WORDS_BYTES];
 
     name_of(one->group, one->name, whole);
@@ -97,7 +89,7 @@ static void lock_line(const snapshot *s, size_t i, size_t width, char line[LINE_
 
 static void item_line(const snapshot *s, size_t i, size_t width, char line[LINE_BYTES])
 {
-    const snapshot_item *one = &s->items[i];
+    const lks_item *one = s->items->items[i];
     char name[NAME_BYTES], whole[NAME_BYTES], state[WORDS_BYTES];
 
     name_of(one->group, one->sku, whole);
@@ -120,10 +112,12 @@ enum { SECTIONS = 2 };
 
 static void sections_of(const snapshot *s, section ret[SECTIONS])
 {
-    ret[0] = (section){"lock",         "  MODE        HOLDERS  WAITERS  LEASE", lock_line, s->n_locks, s->more_locks,
-                       &s->locks_error};
-    ret[1] = (section){
-        "item", "   AVAILABLE   RESERVED       SOLD  STATE", item_line, s->n_items, s->more_items, &s->items_error};
+    ret[0] = (section){"lock",        "  MODE        HOLDERS  WAITERS  LEASE",
+                       lock_line,     s->locks ? s->locks->n_locks : 0,
+                       s->more_locks, &s->locks_error};
+    ret[1] = (section){"item",        "   AVAILABLE   RESERVED       SOLD  STATE",
+                       item_line,     s->items ? s->items->n_items : 0,
+                       s->more_items, &s->items_error};
 }
 
 /* ---- the table ----------------------------------------------------------------------- */
@@ -277,16 +271,16 @@ static exit_code print_json(const snapshot *s)
         good = json_array_append_new(servers, json_pack("{s:s, s:o, s:o}", "server", s->servers[i].url, "call_ms",
                                                         json_of(&s->servers[i].server), "store_ms",
                                                         json_of(&s->servers[i].store))) == 0;
-    for (size_t i = 0; i < s->n_locks && good; i++) {
-        const snapshot_lock *one = &s->locks[i];
+    for (size_t i = 0; s->locks && i < s->locks->n_locks && good; i++) {
+        const lks_lock_summary *one = s->locks->locks[i];
         words_of_enum(&lockstock__v1__lock_mode__descriptor, (int)one->mode, mode);
         good = json_array_append_new(locks,
                                      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "group", one->group, "name", one->name,
                                                "mode", mode, "holders", (json_int_t)one->holders, "waiters",
                                                (json_int_t)one->waiters, "lease_ms", (json_int_t)one->lease_ms)) == 0;
     }
-    for (size_t i = 0; i < s->n_items && good; i++) {
-        const snapshot_item *one = &s->items[i];
+    for (size_t i = 0; s->items && i < s->items->n_items && good; i++) {
+        const lks_item *one = s->items->items[i];
         words_of_enum(&lockstock__v1__item_state__descriptor, (int)one->state, mode);
         good = json_array_append_new(items, json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "group", one->group, "sku",
                                                       one->sku, "available", (json_int_t)one->available, "reserved",
@@ -294,9 +288,9 @@ static exit_code print_json(const snapshot *s)
                                                       mode)) == 0;
     }
     /* A list that could not be read is null, not empty. */
-    if (s->locks_error.code != LKS_OK)
+    if (!s->locks)
         replace_by_null(&locks);
-    if (s->items_error.code != LKS_OK)
+    if (!s->items)
         replace_by_null(&items);
     json_t *all =
         json_pack("{s:I, s:o, s:o, s:o, s:b, s:b}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,

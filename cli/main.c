@@ -98,10 +98,12 @@ static exit_code run_command_with(cli *c, const command *its, arguments *args)
 
     if (!good)
         exits_wrong("lockstock", "out of memory");
-    else if (its->method)
-        good = rpc_take_all(c, &set, &r, args);
     else
-        good = cli_take_all(&set, c, args, !its->word ? NULL : *its->word ? text_of(&set, its->word) : &in.word);
+        good = cli_take_all(c, &set, its->method ? &r : NULL,
+                            !its->word   ? NULL
+                            : *its->word ? text_of(&set, its->word)
+                                         : &in.word,
+                            args);
     exit_code code = !good ? EXIT_USAGE : c->help ? EXIT_DONE : prepare(c, its, &set, args);
     in.argv = args->argv + args->at;
     if (code != EXIT_DONE)
@@ -117,7 +119,7 @@ static exit_code call_method(cli *c, const lks_rpc_method *method, arguments *ar
     exit_code code = EXIT_USAGE;
     request r;
 
-    bool good = request_init(&r, method->request) && rpc_take_all(c, &(const option_set){0}, &r, args);
+    bool good = request_init(&r, method->request) && cli_take_all(c, &(const option_set){0}, &r, NULL, args);
     if (good && c->help)
         code = help_method(method);
     else if (good && args->ended && args->at < args->argc)
@@ -148,7 +150,7 @@ static exit_code dispatch(cli *c, arguments *args)
         }
         if (!arg.name) {
             words[n++] = arg.text;
-            if (n == 1 && !catalog_find_service(arg.text))
+            if (n == 1 && !catalog_find(arg.text, NULL))
                 break;
             continue;
         }
@@ -168,7 +170,7 @@ static exit_code dispatch(cli *c, arguments *args)
     if (found)
         return found->kind == COMMAND_PASSES_ARGUMENTS ? pass_arguments(c, found, args)
                                                        : run_command_with(c, found, args);
-    const lks_rpc_method *service = catalog_find_service(words[0]);
+    const lks_rpc_method *service = catalog_find(words[0], NULL);
     if (!service)
         return unknown_command(NULL, words[0]);
     if (!words[1])

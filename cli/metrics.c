@@ -181,11 +181,7 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
 
     if (lks_admin_get_metrics(*channel, &request, NULL, &response, &error) != LKS_OK)
         return exits_failed(&error, true);
-    char *text = malloc(response->text.len + 1);
-    if (text) {
-        memcpy(text, response->text.data, response->text.len);
-        text[response->text.len] = '\0';
-    }
+    char *text = lks_rpc_arena_copy(a->cli->arena, response->text.data, response->text.len);
     lks_get_metrics_response_free(response);
     if (!text)
         return exits_wrong("--server", "out of memory");
@@ -196,7 +192,6 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
         code = print_json(url, text);
     else
         print_table(text, a->flags->all);
-    free(text);
     return code;
 }
 

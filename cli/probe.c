@@ -1,5 +1,6 @@
 #include "probe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <lockstock/v1/id.lks_client.h>
@@ -34,6 +35,14 @@ probe probe_store(lks_channel *channel)
 bool probe_is_down(const probe *p)
 {
     return p->error.code == LKS_UNAVAILABLE || p->error.code == LKS_DEADLINE_EXCEEDED;
+}
+
+void probe_write(const probe *p, char text[WORDS_BYTES])
+{
+    if (p->error.code == LKS_OK)
+        snprintf(text, WORDS_BYTES, "%.1f ms", (double)p->took_ns / 1e6);
+    else
+        snprintf(text, WORDS_BYTES, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
 }
 
 exit_code probe_servers(const cli *c, probe_each *each, void *arg)

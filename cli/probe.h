@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "words.h"
 
 typedef struct probe {
     lks_error error; /* code LKS_OK: answered */
@@ -19,6 +20,9 @@ probe probe_store(lks_channel *channel);
 
 /* Returns whether there was no answer. */
 bool probe_is_down(const probe *p);
+
+/* Writes "1.2 ms", "down" or the name of the error. */
+void probe_write(const probe *p, char text[WORDS_BYTES]);
 
 /* Calls `each` for every server of --server with its URL, which is valid as long as the arena, and a channel to it.
  * Closes the channel unless `each` sets *channel to NULL. Returns the highest code that `each` returned; prints

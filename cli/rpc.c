@@ -70,11 +70,19 @@ static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, siz
     return true;
 }
 
-/* Makes the call; with all_pages, reads the whole list. */
-static lks_code call(lks_channel *channel, const lks_rpc_method *method, ProtobufCMessage *asking, bool all_pages,
-                     lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+/* Returns the length of the first list. */
+static size_t rows_of(const ProtobufCMessage *message)
 {
-    const char **asked = all_pages ? text_field(asking, "page_token") : NULL;
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++)
+        if (message->descriptor->fields[i].label == PROTOBUF_C_LABEL_REPEATED)
+            return *(size_t *)field_quantifier(message, &message->descriptor->fields[i]);
+    return 0;
+}
+
+lks_code rpc_call(lks_channel *channel, const lks_rpc_method *method, ProtobufCMessage *asking, const rpc_pages *pages,
+                  lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+{
+    const char **asked = pages ? text_field(asking, "page_token") : NULL, **next = NULL;
     ProtobufCMessage *all = NULL;
 
     for (size_t n_page = 0;; n_page++) {
@@ -87,57 +95,21 @@ static lks_code call(lks_channel *channel, const lks_rpc_method *method, Protobu
             return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         if (!all)
             all = page;
-        const char **next = asked ? text_field(page, "next_page_token") : NULL;
-        if (!next || !**next)
+        next = asked ? text_field(page, "next_page_token") : NULL;
+        if (!next || !**next || n_page + 1 == pages->n || rows_of(all) >= pages->rows ||
+            (pages->stops && pages->stops()))
             break;
         if (strcmp(*asked, *next) == 0)
             return cli_stuck(error);
         *asked = *next;
     }
+    if (next)
+        *text_field(all, "next_page_token") = *next;
     *ret = all;
-    if (asked && text_field(all, "next_page_token"))
-        *text_field(all, "next_page_token") = "";
     return LKS_OK;
 }
 
 /* ---- the command ----------------------------------------------------------------- */
-
-/* Takes the value of --json, if it was given since the last call. */
-static bool take_request(cli *c, request *r)
-{
-    const char *text = c->json_request;
-
-    c->json_request = NULL;
-    return !text || request_take_json(r, text);
-}
-
-static bool take(cli *c, const option_set *set, request *r, arguments *args, const argument *arg)
-{
-    if (!arg->name)
-        return request_take_word(r, arg);
-    options_result taken = options_take(set, args, arg);
-    if (taken == OPTIONS_TAKEN)
-        return true;
-    if (taken == OPTIONS_OTHER)
-        taken = cli_take(c, args, arg);
-    if (taken == OPTIONS_TAKEN)
-        return take_request(c, r);
-    if (taken == OPTIONS_OTHER)
-        taken = request_take_flag(r, args, arg);
-    if (taken == OPTIONS_OTHER)
-        cli_unknown(set, r->type, arg);
-    return taken == OPTIONS_TAKEN;
-}
-
-bool rpc_take_all(cli *c, const option_set *set, request *r, arguments *args)
-{
-    bool good = take_request(c, r); /* --json may also be given before the command */
-    argument arg;
-
-    while (good && arguments_next(args, &arg))
-        good = take(c, set, r, args, &arg);
-    return good;
-}
 
 static bool has_page_token(const request *r)
 {
@@ -189,7 +161,8 @@ exit_code rpc_run(cli *c, const lks_rpc_method *method, const request *r)
         lks_rpc_random_id(id);
         *fill = id;
     }
-    if (call(channel, method, message, !has_page_token(r), c->arena, &answer, &error) != LKS_OK) {
+    const rpc_pages *pages = has_page_token(r) ? NULL : &(const rpc_pages){.rows = SIZE_MAX};
+    if (rpc_call(channel, method, message, pages, c->arena, &answer, &error) != LKS_OK) {
         request_name_flag(r, &error);
         code = exits_failed(&error, is_read);
     } else if (c->json)

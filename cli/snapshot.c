@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/v1/lock.lks_client.h>
-#include <lockstock/v1/stock.lks_client.h>
+#include "rpc.h"
 
 enum { PAGES_MAX = 16 }; /* a page that is not the last may be empty */
 
@@ -36,19 +35,11 @@ void snapshot_close(snapshot *s)
     lks_rpc_arena_free(s->arena);
 }
 
-/* Returns "" when out of memory. */
-static const char *keep(const snapshot *s, const char *text)
-{
-    const char *kept = lks_rpc_arena_copy(s->arena, text, strlen(text));
-
-    return kept ? kept : "";
-}
-
-/* ---- locks --------------------------------------------------------------------------- */
+/* ---- lists ---------------------------------------------------------------------------- */
 
 static int by_waiters(const void *a, const void *b)
 {
-    const snapshot_lock *left = a, *right = b;
+    const lks_lock_summary *left = *(lks_lock_summary *const *)a, *right = *(lks_lock_summary *const *)b;
 
     if (left->waiters != right->waiters)
         return left->waiters > right->waiters ? -1 : 1;
@@ -56,76 +47,49 @@ static int by_waiters(const void *a, const void *b)
     return order ? order : strcmp(left->name, right->name);
 }
 
-static void take_locks(snapshot *s)
-{
-    lks_list_request asking = LKS_LIST_REQUEST_INIT;
-
-    s->n_locks = 0;
-    s->more_locks = false;
-    asking.prefix = s->prefix;
-    asking.page_size = SNAPSHOT_ROWS_MAX;
-    for (int n = 0; n < PAGES_MAX && (n == 0 || *asking.page_token) && !s->stops(); n++) {
-        lks_list_response *page = NULL;
-        if (lks_lock_list(s->channel, &asking, NULL, &page, &s->locks_error) != LKS_OK)
-            return;
-        size_t i = 0;
-        for (; i < page->n_locks && s->n_locks < SNAPSHOT_ROWS_MAX; i++) {
-            const lks_lock_summary *from = page->locks[i];
-            s->locks[s->n_locks++] = (snapshot_lock){.group = keep(s, from->group),
-                                                     .name = keep(s, from->name),
-                                                     .mode = from->mode,
-                                                     .holders = from->holders,
-                                                     .lease_ms = from->lease_ms,
-                                                     .waiters = from->waiters};
-        }
-        asking.page_token = keep(s, page->next_page_token);
-        s->more_locks = *asking.page_token || i < page->n_locks;
-        lks_list_response_free(page);
-        if (s->n_locks == SNAPSHOT_ROWS_MAX)
-            break;
-    }
-    qsort(s->locks, s->n_locks, sizeof *s->locks, by_waiters);
-}
-
-/* ---- items --------------------------------------------------------------------------- */
-
 static int by_sku(const void *a, const void *b)
 {
-    const snapshot_item *left = a, *right = b;
+    const lks_item *left = *(lks_item *const *)a, *right = *(lks_item *const *)b;
     int order = strcmp(left->group, right->group);
 
     return order ? order : strcmp(left->sku, right->sku);
 }
 
-static void take_items(snapshot *s)
+/* Returns NULL with the error. */
+static ProtobufCMessage *read_list(const snapshot *s, const lks_rpc_method *method, ProtobufCMessage *asking,
+                                   lks_error *error)
 {
-    lks_list_items_request asking = LKS_LIST_ITEMS_REQUEST_INIT;
+    const rpc_pages pages = {.rows = SNAPSHOT_ROWS_MAX, .n = PAGES_MAX, .stops = s->stops};
+    ProtobufCMessage *list = NULL;
 
-    s->n_items = 0;
-    s->more_items = false;
-    asking.prefix = s->prefix;
-    asking.page_size = SNAPSHOT_ROWS_MAX;
-    for (int n = 0; n < PAGES_MAX && (n == 0 || *asking.page_token) && !s->stops(); n++) {
-        lks_list_items_response *page = NULL;
-        if (lks_stock_list_items(s->channel, &asking, NULL, &page, &s->items_error) != LKS_OK)
-            return;
-        size_t i = 0;
-        for (; i < page->n_items && s->n_items < SNAPSHOT_ROWS_MAX; i++) {
-            const lks_item *from = page->items[i];
-            s->items[s->n_items++] = (snapshot_item){.group = keep(s, from->group),
-                                                     .sku = keep(s, from->sku),
-                                                     .available = from->available,
-                                                     .reserved = from->reserved,
-                                                     .sold = from->sold,
-                                                     .state = from->state};
-        }
-        asking.page_token = keep(s, page->next_page_token);
-        s->more_items = *asking.page_token || i < page->n_items;
-        lks_list_items_response_free(page);
-        if (s->n_items == SNAPSHOT_ROWS_MAX)
-            break;
-    }
-    qsort(s->items, s->n_items, sizeof *s->items, by_sku);
+    return rpc_call(s->channel, method, asking, &pages, s->arena, &list, error) == LKS_OK ? list : NULL;
+}
+
+/* Cuts a list to the rows that are shown. Returns whether there are more. */
+static bool cut(size_t *n, const char *next_page_token)
+{
+    bool more = *n > SNAPSHOT_ROWS_MAX || *next_page_token;
+
+    *n = *n > SNAPSHOT_ROWS_MAX ? SNAPSHOT_ROWS_MAX : *n;
+    return more;
+}
+
+static void take_lists(snapshot *s)
+{
+    lks_list_request locks = LKS_LIST_REQUEST_INIT;
+    lks_list_items_request items = LKS_LIST_ITEMS_REQUEST_INIT;
+
+    locks.prefix = items.prefix = s->prefix;
+    locks.page_size = items.page_size = SNAPSHOT_ROWS_MAX;
+    s->locks = (lks_list_response *)(void *)read_list(s, &lks_lock_list_method, &locks.base, &s->locks_error);
+    s->items =
+        (lks_list_items_response *)(void *)read_list(s, &lks_stock_list_items_method, &items.base, &s->items_error);
+    s->more_locks = s->locks && cut(&s->locks->n_locks, s->locks->next_page_token);
+    s->more_items = s->items && cut(&s->items->n_items, s->items->next_page_token);
+    if (s->locks && s->locks->n_locks > 0)
+        qsort(s->locks->locks, s->locks->n_locks, sizeof *s->locks->locks, by_waiters);
+    if (s->items && s->items->n_items > 0)
+        qsort(s->items->items, s->items->n_items, sizeof *s->items->items, by_sku);
 }
 
 /* ---- all ----------------------------------------------------------------------------- */
@@ -139,8 +103,7 @@ bool snapshot_take(snapshot *s)
         if (!probe_is_down(&one->server) && !s->stops())
             one->store = probe_store(one->channel);
     }
-    take_locks(s);
-    take_items(s);
+    take_lists(s);
     s->at_ms = cli_now_ms();
     return !s->stops();
 }

@@ -15,18 +15,6 @@ typedef struct snapshot_server {
     probe server, store;
 } snapshot_server;
 
-typedef struct snapshot_lock {
-    const char *group, *name;
-    lks_lock_mode mode;
-    int64_t holders, waiters, lease_ms;
-} snapshot_lock;
-
-typedef struct snapshot_item {
-    const char *group, *sku;
-    int64_t available, reserved, sold;
-    lks_item_state state;
-} snapshot_item;
-
 typedef struct snapshot {
     const char *prefix;   /* of names and skus; "": all */
     bool (*stops)(void);  /* checked between calls; true: skip the rest */
@@ -34,15 +22,14 @@ typedef struct snapshot {
     snapshot_server servers[SNAPSHOT_SERVERS_MAX];
     size_t n_servers;
 
-    /* From the last snapshot_take: the first SNAPSHOT_ROWS_MAX locks and items; locks are sorted by waiters. */
+    /* From the last snapshot_take: the first SNAPSHOT_ROWS_MAX locks, sorted by waiters, and items, by name. A list is
+     * NULL if its error is not LKS_OK. */
     lks_rpc_arena *arena;
-    snapshot_lock locks[SNAPSHOT_ROWS_MAX];
-    size_t n_locks;
-    snapshot_item items[SNAPSHOT_ROWS_MAX];
-    size_t n_items;
+    lks_list_response *locks;
+    lks_list_items_response *items;
     bool more_locks, more_items;
-    int64_t at_ms;                      /* since 1970 */
-    lks_error locks_error, items_error; /* code LKS_OK: the list was read */
+    int64_t at_ms; /* since 1970 */
+    lks_error locks_error, items_error;
 } snapshot;
 
 /* Opens the channels. Prints an error unless it returns EXIT_DONE. Call snapshot_close in any case. */

@@ -15,15 +15,11 @@ enum { WHY_BYTES = 1024 };
 /* blocked: the server reports a condition that blocks calls. */
 static void print_probe(const probe *p, bool blocked)
 {
-    char text[WORDS_BYTES];
+    char text[WORDS_BYTES + 4] = "up, ";
+    bool is_up = p->error.code == LKS_OK;
 
-    if (p->error.code == LKS_OK && blocked)
-        snprintf(text, sizeof text, "not ready");
-    else if (p->error.code == LKS_OK)
-        snprintf(text, sizeof text, "up, %.1f ms", (double)p->took_ns / 1e6);
-    else
-        snprintf(text, sizeof text, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
-    printf("  %-18s", text);
+    probe_write(p, is_up ? text + strlen(text) : text);
+    printf("  %-18s", is_up && blocked ? "not ready" : text);
 }
 
 /* why NULL: nothing is wrong. */

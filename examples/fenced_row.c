@@ -20,7 +20,7 @@ static uint64_t lock(lks_channel *channel, const char *owner, int64_t lease_ms)
     request.wait_ms = 10000;
     if (lks_lock_acquire(channel, &request, NULL, &response, NULL) == LKS_OK &&
         response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED)
-        fence = response->fences[0]->fence;
+        fence = response->fences[0]->fence; /* and response->token, to renew and release */
     lks_acquire_response_free(response);
     return fence;
 }

@@ -14,11 +14,7 @@ static lks_code put_limit(lks_channel *channel, lks_error *error)
     lks_put_policy_request request = LKS_PUT_POLICY_REQUEST_INIT;
     request.name = "text-message";
     request.limit = &limit;
-    lks_put_policy_response *response;
-    lks_code code = lks_rate_limit_put_policy(channel, &request, NULL, &response, error);
-    if (code == LKS_OK)
-        lks_put_policy_response_free(response);
-    return code;
+    return lks_rate_limit_put_policy(channel, &request, NULL, NULL, error);
 }
 
 /* `id` identifies this message: a repeat gets the same answer, and is charged once. */

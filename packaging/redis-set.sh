@@ -8,9 +8,7 @@
 #
 # starts one on free ports, with all its files in DIR, which is new or empty. When all nodes agree, it prints the URL and
 # "ready". It runs until SIGINT or SIGTERM. The servers end when it ends, even by SIGKILL; DIR stays.
-# --password P: the password of all nodes and sentinels; not for a machine with other users. The URL contains that of the
-# nodes; lockstockd reads that of the sentinels from --store-sentinel-password-file. --tls DIR: TLS only, with ca.pem,
-# server.pem and server.key of DIR; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
+# --conf LINE, any number: one more line of redis.conf.
 # --announce IP: the address that nodes tell each other and clients instead of 127.0.0.1. A proxy at IP
 # (tests/torture/network.py) must forward each port to the same port of 127.0.0.1, also the ports of a cluster's bus (10,000
 # higher). A node connects from 127.X.Y.1, where X * 256 + Y is its port.
@@ -31,6 +29,7 @@
 #                                          error: it continues where it stopped
 set -euo pipefail
 
+unset REDISCLI_AUTH
 PRIMARY_NAME=lockstock
 SLOTS=16384
 MOVED_AT_ONCE=512 # slots
@@ -50,23 +49,12 @@ need_port() { # port
   { [[ "$1" =~ ^[0-9]+$ ]] && grep -q "^$1 " "$set/nodes"; } || die "$1 is no port of this set"
 }
 
-need_password() {
-  [[ "$password" != *[\"\'\\[:cntrl:]]* ]] || die "--password: no quotes, backslashes or control characters"
-  # Sentinels write it to their files without quotes, and would not start again.
-  [ "$kind" = cluster ] || [[ "$password" != *" "* ]] || die "--password: sentinels cannot have one with a space"
-}
-
-log_in() {
-  unset REDISCLI_AUTH
-  [ -z "$password" ] || export REDISCLI_AUTH="$password"
-}
-
 cli() { # port command...
-  timeout 10 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$@"
+  timeout 10 redis-cli -h 127.0.0.1 -p "$@"
 }
 
 answers() { # port
-  [ "$(timeout 1 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$1" PING 2>/dev/null)" = PONG ]
+  [ "$(timeout 1 redis-cli -h 127.0.0.1 -p "$1" PING 2>/dev/null)" = PONG ]
 }
 
 until_true() { # what it waits for, command..., which may set `refusal` to the reason why not yet
@@ -121,25 +109,19 @@ reason_of() { # port; a server without a log did not understand its configuratio
 
 # Sets `port` to that of a new server, which answers. Ports are below those that the system gives to clients.
 new_node() { # redis|sentinel, lines of its configuration...
-  local tries line port_name=port
-  [ -z "$tls" ] || port_name="tls-port"
+  local tries line
   for ((tries = 0; tries < 50; tries++)); do
     port=$((11000 + SRANDOM % 10000))
     mkdir "$set/$port" 2>/dev/null || continue
     {
-      printf '%s\n' "bind 127.0.0.1" "$port_name $port" "dir \"$set/$port\"" "logfile \"$set/$port/log\""
-      [ -z "$tls" ] || printf '%s\n' "port 0" "tls-cert-file \"$tls/server.pem\"" "tls-key-file \"$tls/server.key\"" \
-        "tls-ca-cert-file \"$tls/ca.pem\"" "tls-auth-clients optional" "tls-replication yes"
-      [ -z "$password" ] || printf '%s\n' "requirepass \"$password\""
+      printf '%s\n' "bind 127.0.0.1" "port $port" "dir \"$set/$port\"" "logfile \"$set/$port/log\""
       [ "$announce" = 127.0.0.1 ] || printf '%s\n' "bind-source-addr 127.$((port / 256)).$((port % 256)).1"
       if [ "$1" = sentinel ]; then
         : >"$set/$port/is_sentinel"
         printf '%s\n' "sentinel announce-ip $announce"
-        [ -z "$password" ] || printf '%s\n' "sentinel sentinel-pass \"$password\""
       else
         printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0" \
           "replica-announce-ip $announce"
-        [ -z "$password" ] || printf '%s\n' "masterauth \"$password\""
         for line in "${conf[@]}"; do printf '%s\n' "$line"; done
       fi
       printf '%s\n' "${@:2}"
@@ -173,7 +155,6 @@ start_cluster() { # primaries, replicas of each
   local i n=$(($1 * (1 + $2))) ports=() lines=(
     "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout 2000"
     "cluster-require-full-coverage no" "cluster-allow-replica-migration no" "cluster-announce-ip $announce")
-  [ -z "$tls" ] || lines+=("tls-cluster yes")
   for ((i = 0; i < n; i++)); do
     new_node redis "${lines[@]}"
     ports+=("$port")
@@ -200,31 +181,20 @@ start_sentinels() { # replicas, sentinels
   until_true "primary with all its replicas" replicas_follow "$1"
   lines=("sentinel monitor $PRIMARY_NAME $announce $primary $(($2 / 2 + 1))"
     "sentinel down-after-milliseconds $PRIMARY_NAME 1000" "sentinel failover-timeout $PRIMARY_NAME 3000")
-  [ -z "$password" ] || lines+=("sentinel auth-pass $PRIMARY_NAME \"$password\"")
   for ((i = 0; i < $2; i++)); do
     new_node sentinel "${lines[@]}"
   done
   until_true "sentinels that agree" set_agrees "$1"
 }
 
-percent_encoded() { # text
-  local LC_ALL=C i byte
-  for ((i = 0; i < ${#1}; i++)); do
-    byte=${1:i:1}
-    if [[ "$byte" = [A-Za-z0-9._~-] ]]; then printf %s "$byte"; else printf '%%%02X' $(($(printf %d "'$byte") & 255)); fi
-  done
-}
-
 write_url() {
-  local scheme=redis user='' path='' ports
-  [ -z "$tls" ] || scheme=rediss
-  [ -z "$password" ] || user=":$(percent_encoded "$password")@"
+  local path='' ports
   ports=$(ports_of redis)
   if [ "$kind" = sentinel ]; then
     path="/$PRIMARY_NAME"
     ports=$(ports_of sentinel)
   fi
-  echo "$scheme+$kind://$user$(awk -v host="$announce" '{ print host ":" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
+  echo "redis+$kind://$(awk -v host="$announce" '{ print host ":" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
 }
 
 start_all() { # primaries, replicas, sentinels
@@ -308,7 +278,7 @@ show_nodes() {
   while read -r port kind_of; do
     pid=$(pid_of "$port")
     role=dead
-    [ -z "$pid" ] || role=$(timeout 3 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
+    [ -z "$pid" ] || role=$(timeout 3 redis-cli -h 127.0.0.1 -p "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
     echo "$port $kind_of ${pid:-0} ${role:-silent}"
   done <"$set/nodes"
 }
@@ -441,7 +411,7 @@ each_slot() { # first, last, format of a command with %d for the slot
 
 # If the answer to a MIGRATE was lost, the key may be at both; no client changes it until the slot has moved.
 move_keys() { # from, to, keys
-  refusal=$(echo "MIGRATE $announce $2 \"\" 0 5000 REPLACE ${password:+AUTH \"$password\" }KEYS $3" | cli "$1")
+  refusal=$(echo "MIGRATE $announce $2 \"\" 0 5000 REPLACE KEYS $3" | cli "$1")
   [[ "$refusal" =~ ^(OK|NOKEY) ]]
 }
 
@@ -512,9 +482,6 @@ move_slots() { # first, last, to
 command=$1
 set=$2
 shift 2
-password=
-tls=
-tls_flags=()
 conf=()
 announce=127.0.0.1
 primaries=3
@@ -530,8 +497,6 @@ cluster | sentinel)
     --primaries) primaries=$2 ;;
     --replicas) replicas=$2 ;;
     --sentinels) sentinels=$2 ;;
-    --password) password=$2 ;;
-    --tls) tls=$(cd -- "$2" && pwd -P) ;;
     --conf) conf+=("$2") ;;
     --announce) announce=$2 ;;
     *) usage ;;
@@ -542,13 +507,10 @@ cluster | sentinel)
   need_number --primaries "$primaries" 1 "$COUNT_MAX"
   need_number --replicas "$replicas" 0 "$COUNT_MAX"
   need_number --sentinels "$sentinels" 1 "$COUNT_MAX"
-  need_password
-  [ -z "$tls" ] || tls_flags=(--tls --cacert "$tls/ca.pem")
-  log_in
   umask 077
   make_set
   : >"$set/nodes"
-  declare -p kind password tls tls_flags announce >"$set/settings"
+  declare -p kind announce >"$set/settings"
   serve "$primaries" "$replicas" "$sentinels"
   exit
   ;;
@@ -557,7 +519,6 @@ esac
 open_set settings "set of redis-servers"
 # shellcheck source=/dev/null
 . "$set/settings"
-log_in
 [ "$command" = url ] || need_served redis-servers
 case "$command:$#" in
 cli:[!0]* | kill:1 | start:1 | failover:1) need_port "$1" ;;

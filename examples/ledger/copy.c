@@ -1,4 +1,5 @@
-/* ledger URLS SOCKET GROUP [--naive] [--limit N]: copies the ledger of a group into the MariaDB on a unix socket.
+/* ledger URLS SOCKET GROUP [LIMIT]: copies the ledger of a group into the MariaDB on a unix socket, at most LIMIT (500)
+ * entries in a transaction.
  *
  * Invariant, at whatever line this process is killed: entries are committed before they are trimmed, and committed
  * entries are never applied again. */
@@ -9,11 +10,6 @@
 #include "goods.h"
 
 enum { WAIT_MS = 60000, EXIT_LOST = 3 };
-
-typedef struct copy_options {
-    int limit; /* entries of one transaction */
-    bool naive;
-} copy_options;
 
 /* Trims the entries that the database has. */
 static bool trim(lks_channel *channel, const char *group, const char *up_to)
@@ -64,63 +60,40 @@ static bool is_lost(goods *db, const char *position)
 }
 
 /* Returns if anything fails: a restart is the only recovery. */
-static int copy_ledger(lks_channel *channel, goods *db, const char *group, const copy_options *options)
+static int copy_ledger(lks_channel *channel, goods *db, const char *group, int limit)
 {
     lks_read_ledger_response *news = NULL;
     char position[GOODS_ID_SIZE];
-    goods_result result;
+    goods_result result = GOODS_COPIED;
 
-    for (;;) {
-        if (!goods_position(db, position))
+    while (result != GOODS_FAILED) {
+        if (!goods_position(db, position) || !trim(channel, group, position) ||
+            !(news = read_after(channel, group, position, limit)))
             return EXIT_FAILURE;
-        halt_at("begun");
-        if (!trim(channel, group, position) || !(news = read_after(channel, group, position, options->limit)))
-            return EXIT_FAILURE;
-        halt_at("read");
         if (news->outcome == LKS_READ_LEDGER_OUTCOME_TRIMMED) {
             lks_read_ledger_response_free(news);
             if (is_lost(db, position))
                 return EXIT_LOST;
             continue;
         }
-        result = GOODS_COPIED;
-        if (news->n_entries > 0)
-            result = (options->naive ? goods_copy_naively : goods_copy)(db, position, news);
-        if (result == GOODS_COPIED && news->n_entries > 0)
+        if (news->n_entries > 0 && (result = goods_copy(db, position, news)) == GOODS_COPIED)
             printf("copied %zu entries up to %s\n", news->n_entries, news->entries[news->n_entries - 1]->id);
         lks_read_ledger_response_free(news);
-        if (result == GOODS_FAILED)
-            return EXIT_FAILURE;
-        halt_at("committed");
     }
-}
-
-/* ---- the program -------------------------------------------------------------------------- */
-
-static bool parse(int argc, char **argv, copy_options *options)
-{
-    bool good = argc > 3;
-
-    for (int i = 4; good && i < argc; i++)
-        if (strcmp(argv[i], "--naive") == 0)
-            options->naive = true;
-        else
-            good = strcmp(argv[i], "--limit") == 0 && ++i < argc && (options->limit = atoi(argv[i])) > 0;
-    if (!good)
-        fprintf(stderr, "usage: ledger URLS SOCKET GROUP [--naive] [--limit N]\n");
-    return good;
+    return EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
     const lks_channel_options options = {.timeout_ms = 30000};
-    copy_options how = {.limit = 500};
+    int limit = argc > 4 ? atoi(argv[4]) : 500, status = EXIT_FAILURE;
     lks_channel *channel = NULL;
     lks_error error = {0};
-    int status = EXIT_FAILURE;
 
-    if (!parse(argc, argv, &how))
+    if (argc < 4 || limit <= 0) {
+        fprintf(stderr, "usage: ledger URLS SOCKET GROUP [LIMIT]\n");
         return 2;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (lks_channel_open(argv[1], &options, &channel, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
@@ -128,7 +101,7 @@ int main(int argc, char **argv)
     }
     goods *db = goods_open(argv[2], argv[3]);
     if (db)
-        status = copy_ledger(channel, db, argv[3], &how);
+        status = copy_ledger(channel, db, argv[3], limit);
     goods_close(db);
     lks_channel_close(channel);
     return status;

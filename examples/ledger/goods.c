@@ -3,23 +3,9 @@
 #include "goods.h"
 
 #include <mysql.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void halt_at(const char *point)
-{
-    static long calls;
-    const char *wanted = getenv("LEDGER_HALT");
-    size_t len = strlen(point);
-
-    if (!wanted || strncmp(wanted, point, len) != 0 || wanted[len] != ':' || ++calls != atol(wanted + len + 1))
-        return;
-    printf("halted at %s\n", point);
-    fflush(stdout);
-    raise(SIGSTOP);
-}
 
 /* ---- what an entry does ----------------------------------------------------------- */
 
@@ -151,28 +137,12 @@ goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_resp
     for (size_t i = 0; i < news->n_entries; i++)
         if (!apply(db, news->entries[i]))
             goto cleanup;
-    halt_at("applied");
     if (query(db, "COMMIT"))
         return GOODS_COPIED;
 
 cleanup:
     query(db, "ROLLBACK");
     return result;
-}
-
-goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news)
-{
-    if (!query(db, "START TRANSACTION"))
-        return GOODS_FAILED;
-    for (size_t i = 0; i < news->n_entries; i++)
-        if (!apply(db, news->entries[i])) {
-            query(db, "ROLLBACK");
-            return GOODS_FAILED;
-        }
-    if (!query(db, "COMMIT"))
-        return GOODS_FAILED;
-    halt_at("applied");
-    return move_on(db, after, news->next_after) == 1 ? GOODS_COPIED : GOODS_FAILED;
 }
 
 bool goods_start_over(goods *db, const char *position)

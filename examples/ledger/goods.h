@@ -34,15 +34,8 @@ bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
  * is in the copy exactly once, even if this process is killed or several run. */
 goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* Does the same in two transactions, which is wrong: it can copy entries twice. */
-goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
-
 /* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`, so that a new ledger is copied from
  * its first entry. Returns false if it was not reset. */
 bool goods_start_over(goods *db, const char *position);
-
-/* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it reaches the point for the
- * N-th time. */
-void halt_at(const char *point);
 
 #endif

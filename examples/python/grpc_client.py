@@ -10,50 +10,6 @@ import sys
 import grpc
 from lockstock.v1 import lock_pb2, lock_pb2_grpc, ratelimit_pb2, ratelimit_pb2_grpc, stock_pb2, stock_pb2_grpc
 
-# ---- errors ---------------------------------------------------------------------------------
-
-
-def fields_of(data):
-    """A message as [(number, int or bytes)]: enough of Protobuf for google.rpc.Status, whose
-    classes Debian does not have. With googleapis-common-protos: grpc_status.rpc_status."""
-    def varint():
-        nonlocal at
-        number = shift = 0
-        while True:
-            byte = data[at]
-            at, number, shift = at + 1, number | (byte & 127) << shift, shift + 7
-            if byte < 128:
-                return number
-
-    at, fields = 0, []
-    while at < len(data):
-        tag = varint()
-        value = varint()
-        if tag & 7 == 2:
-            value, at = data[at:at + value], at + value
-        fields.append((tag >> 3, value))
-    return fields
-
-
-def explain(error):
-    """(applied, [field paths], retry_after_ms): NO, nothing was changed; MAYBE, send the same call
-    again with the same id."""
-    trailers = dict(error.trailing_metadata() or ())
-    fields, retry_ms = [], 0
-    for number, detail in fields_of(trailers.get("grpc-status-details-bin", b"")):
-        if number != 3:
-            continue
-        any_ = dict(fields_of(detail))
-        if any_[1].endswith(b"google.rpc.BadRequest"):
-            fields += [dict(fields_of(violation))[1].decode() for _, violation in fields_of(any_[2])]
-        elif any_[1].endswith(b"google.rpc.RetryInfo"):
-            delay = dict(fields_of(dict(fields_of(any_[2]))[1]))
-            retry_ms = delay.get(1, 0) * 1000 + delay.get(2, 0) // 1000000
-    return trailers.get("lockstock-applied", "MAYBE"), fields, retry_ms
-
-
-# ---- the calls ------------------------------------------------------------------------------
-
 
 def lock(channel):
     locks = lock_pb2_grpc.LockServiceStub(channel)
@@ -92,14 +48,16 @@ def limit(channel):
 
 
 def fail(channel):
+    """applied NO: nothing was changed; MAYBE: send the same call again, with the same id."""
     try:
         stock_pb2_grpc.StockServiceStub(channel).Deduct(
             stock_pb2.DeductRequest(order_id="order-2", lines=[stock_pb2.Line(sku="phone")]), timeout=5)
-    except grpc.RpcError as error:
-        applied, fields, retry_ms = explain(error)
-        print("error: %s, applied %s, %s" % (error.code().name, applied, ", ".join(fields)))
-        if retry_ms:
-            print("try again in %d ms" % retry_ms)
+    except grpc.RpcError as error:  # its google.rpc.Status, with BadRequest: grpc_status.rpc_status.from_call(error)
+        trailers = dict(error.trailing_metadata() or ())
+        applied, field = trailers.get("lockstock-applied", "MAYBE"), error.details().split(":")[0]
+        print("error: %s, applied %s, %s" % (error.code().name, applied, field))
+        if "retry-after-ms" in trailers:
+            print("try again in %s ms" % trailers["retry-after-ms"])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 
 #include "sale.h"
 
-enum { CHECK_TIMEOUT_MS = 60000, LEDGER_PAGE = 1000, ORDERS_AT_ONCE = 256 };
+enum { CHECK_TIMEOUT_MS = 60000, LEDGER_PAGE = 1000 };
 
 typedef struct checking {
     flash_sale *sale;
@@ -36,6 +36,7 @@ static void count_answers(flash_sale *sale, sale_result *result)
     for (size_t i = 0; i < sale->n_orders; i++) {
         const sale_order *order = &sale->orders[i];
         result->sold += order->state == ORDER_SOLD;
+        result->by_later_choice += order->state == ORDER_SOLD && i >= sale->n_buyers;
         result->refused += order->state == ORDER_REFUSED;
         result->unsettled += order->state == ORDER_UNKNOWN;
         if (order->state == ORDER_WRONG) {
@@ -44,21 +45,6 @@ static void count_answers(flash_sale *sale, sale_result *result)
             complain(result, "order %s has no answer: %s %s", order->id, lks_code_name(order->error.code),
                      order->error.message);
         }
-    }
-}
-
-/* Counts each buyer by the last order that it sent. */
-static void count_buyers(const flash_sale *sale, sale_result *result)
-{
-    for (size_t b = 0; b < sale->n_buyers; b++) {
-        size_t last = b;
-        while (last + sale->n_buyers < sale->n_orders && sale->orders[last + sale->n_buyers].state != ORDER_UNUSED)
-            last += sale->n_buyers;
-        order_state state = sale->orders[last].state;
-        result->bought += state == ORDER_SOLD;
-        result->by_later_choice += state == ORDER_SOLD && last != b;
-        result->told_sold_out += state == ORDER_REFUSED;
-        result->no_answer += state != ORDER_SOLD && state != ORDER_REFUSED;
     }
 }
 
@@ -85,15 +71,12 @@ static lks_code check_items(checking *c, lks_error *error)
 /* Returns the index of the order of an entry, or -1 if it is not of this sale. */
 static long order_of_entry(const flash_sale *sale, const lks_ledger_entry *entry)
 {
-    size_t run = strlen(sale->run);
+    const char *dash = strrchr(entry->order_id, '-');
+    size_t index = dash ? strtoul(dash + 1, NULL, 10) : sale->n_orders;
 
-    if (strncmp(entry->order_id, sale->run, run) != 0 || entry->order_id[run] != '-')
-        return -1;
-    long index = strtol(entry->order_id + run + 1, NULL, 10);
-    bool is_ours = index >= 0 && (size_t)index < sale->n_orders &&
-                   strcmp(sale->orders[index].id, entry->order_id) == 0 && entry->quantity == 1 &&
-                   strcmp(sale->skus[sale->orders[index].good], entry->sku) == 0;
-    return is_ours ? index : -1;
+    bool is_ours = index < sale->n_orders && strcmp(sale->orders[index].id, entry->order_id) == 0 &&
+                   entry->quantity == 1 && strcmp(sale->skus[sale->orders[index].good], entry->sku) == 0;
+    return is_ours ? (long)index : -1;
 }
 
 static void check_entry(checking *c, const lks_ledger_entry *entry)
@@ -147,41 +130,22 @@ static bool is_recorded(const sale_order *order, const lks_order *record)
            strcmp(record->order_id, order->id) == 0 && strcmp(record->buyer_id, order->buyer) == 0;
 }
 
-static lks_code check_order(checking *c, const sale_order *order, lks_call *call, lks_error *error)
+static lks_code check_order(checking *c, const sale_order *order, lks_error *error)
 {
-    lks_code code = lks_call_wait(call, error);
-    const lks_get_order_response *response = lks_stock_get_order_response(call);
+    lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
+    lks_get_order_response *response = NULL;
 
+    request.group = c->sale->group;
+    request.order_id = order->id;
+    lks_code code = lks_stock_get_order(c->channel, &request, &patient, &response, error);
     if (code != LKS_OK && code != LKS_NOT_FOUND)
         return code;
     if (order->state == ORDER_SOLD && (code != LKS_OK || !is_recorded(order, response->order)))
         complain(c->result, "order %s was sold and is not recorded", order->id);
     else if (order->state == ORDER_REFUSED && code != LKS_NOT_FOUND)
         complain(c->result, "order %s was refused and is recorded", order->id);
+    lks_get_order_response_free(response);
     return LKS_OK;
-}
-
-/* Checks the orders from..to - 1 at once. */
-static lks_code check_orders(checking *c, size_t from, size_t to, lks_error *error)
-{
-    lks_call *calls[ORDERS_AT_ONCE] = {NULL};
-    lks_code code = LKS_OK;
-
-    for (size_t i = from; code == LKS_OK && i < to; i++) {
-        const sale_order *order = &c->sale->orders[i];
-        lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
-        request.group = c->sale->group;
-        request.order_id = order->id;
-        if (order->state == ORDER_SOLD || order->state == ORDER_REFUSED)
-            code = lks_stock_get_order_start(c->channel, &request, &patient, NULL, NULL, &calls[i - from], error);
-    }
-    for (size_t i = from; i < to; i++) {
-        lks_call *call = calls[i - from];
-        if (call && code == LKS_OK)
-            code = check_order(c, &c->sale->orders[i], call, error);
-        lks_call_free(call);
-    }
-    return code;
 }
 
 /* Compares the answers for each good with the records of the server. */
@@ -216,12 +180,12 @@ lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result,
     if (!c.entries)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     count_answers(sale, result);
-    count_buyers(sale, result);
     lks_code code = check_items(&c, error);
     if (code == LKS_OK)
         code = check_ledger(&c, error);
-    for (size_t i = 0; code == LKS_OK && i < sale->n_orders; i += ORDERS_AT_ONCE)
-        code = check_orders(&c, i, i + ORDERS_AT_ONCE < sale->n_orders ? i + ORDERS_AT_ONCE : sale->n_orders, error);
+    for (size_t i = 0; code == LKS_OK && i < sale->n_orders; i++)
+        if (sale->orders[i].state == ORDER_SOLD || sale->orders[i].state == ORDER_REFUSED)
+            code = check_order(&c, &sale->orders[i], error);
     if (code == LKS_OK)
         compare(sale, result);
     free(c.entries);

@@ -51,29 +51,20 @@ sale_order sale_order_at(flash_sale *sale, size_t index)
     return order;
 }
 
-lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error)
+lks_code sale_open(flash_sale *sale, lks_channel *channel, lks_error *error)
 {
     char random[LKS_RPC_RANDOM_ID_LEN + 1];
 
-    if (plan->n_goods == 0 || plan->n_goods > SALE_GOODS_MAX || plan->n_buyers == 0 || plan->stock < 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "a sale needs goods and buyers");
-    *ret = (flash_sale){.n_goods = plan->n_goods,
-                        .stock = plan->stock,
-                        .n_buyers = plan->n_buyers,
-                        .n_orders = plan->n_buyers * plan->n_goods,
-                        .patience_ms = plan->patience_ms};
     lks_rpc_random_id(random);
-    snprintf(ret->run, sizeof ret->run, "%.16s", random);
-    snprintf(ret->group, sizeof ret->group, "seckill-%s", ret->run);
-    ret->orders = calloc(ret->n_orders, sizeof *ret->orders);
-    if (!ret->orders)
+    snprintf(sale->run, sizeof sale->run, "%.16s", random);
+    snprintf(sale->group, sizeof sale->group, "seckill-%s", sale->run);
+    sale->n_orders = sale->n_buyers * sale->n_goods;
+    sale->orders = calloc(sale->n_orders, sizeof *sale->orders);
+    if (!sale->orders)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    for (size_t i = 0; i < ret->n_orders; i++)
-        ret->orders[i] = sale_order_at(ret, i);
-    lks_code code = put_goods(channel, ret, error);
-    if (code != LKS_OK)
-        sale_close(ret);
-    return code;
+    for (size_t i = 0; i < sale->n_orders; i++)
+        sale->orders[i] = sale_order_at(sale, i);
+    return put_goods(channel, sale, error);
 }
 
 void sale_close(flash_sale *sale)

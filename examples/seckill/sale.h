@@ -11,7 +11,7 @@
 #include <lockstock/channel.h>
 #include <lockstock/v1/stock.lks_client.h>
 
-enum { SALE_GOODS_MAX = 16, SALE_ID_MAX = 48 };
+enum { SALE_GOODS_MAX = 2, SALE_ID_MAX = 48 };
 
 typedef enum order_state {
     ORDER_UNUSED,  /* never sent */
@@ -32,25 +32,19 @@ typedef struct sale_order {
     lks_error error; /* of the last send */
 } sale_order;
 
+/* Its maker sets the first four members. */
 typedef struct flash_sale {
-    char run[24]; /* part of every id, so that no two runs share an order */
-    char group[SALE_ID_MAX];
     size_t n_goods;
-    char skus[SALE_GOODS_MAX][SALE_ID_MAX];
     int64_t stock; /* of each good */
     size_t n_buyers;
+    int64_t patience_ms; /* how long to repeat an order without an answer */
+    char run[24];        /* part of every id, so that no two runs share an order */
+    char group[SALE_ID_MAX];
+    char skus[SALE_GOODS_MAX][SALE_ID_MAX];
     size_t n_orders;        /* n_buyers for each good: a refused buyer may try the next good */
     sale_order *orders;     /* buyer b's order for its k-th choice is orders[k * n_buyers + b] */
-    int64_t patience_ms;    /* how long to repeat an order without an answer */
     atomic_size_t answered; /* orders with an answer */
 } flash_sale;
-
-typedef struct sale_plan {
-    size_t n_goods;
-    int64_t stock;
-    size_t n_buyers;
-    int64_t patience_ms;
-} sale_plan;
 
 /* The result for one good, from the records of the server. */
 typedef struct good_result {
@@ -62,15 +56,13 @@ typedef struct good_result {
 typedef struct sale_result {
     good_result goods[SALE_GOODS_MAX];
     size_t sold, refused, unsettled; /* orders, by their answers */
-    /* Buyers. Each one bought (some by a later choice than the first), or every good it asked for was sold out, or it
-     * has no answer. */
-    size_t bought, by_later_choice, told_sold_out, no_answer;
+    size_t by_later_choice;          /* sold orders that were not their buyer's first */
     bool exact;
     char why[160]; /* the first error */
 } sale_result;
 
-/* Puts new goods on sale. On success the caller must call sale_close. */
-lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error);
+/* Puts new goods on sale. The caller must call sale_close in any case. */
+lks_code sale_open(flash_sale *sale, lks_channel *channel, lks_error *error);
 void sale_close(flash_sale *sale);
 
 /* Returns orders[index] as it is before it is sent. Uses run, n_buyers and n_goods of `sale`, and points to it. */

@@ -15,17 +15,14 @@ typedef struct buyer_thread {
     size_t index;
     flash_sale *sale;
     lks_channel *channel;
-    pthread_mutex_t *gate; /* locked until all threads have started */
 } buyer_thread;
 
 static void *buy(void *arg)
 {
     buyer_thread *buyer = arg;
     flash_sale *sale = buyer->sale;
-
-    pthread_mutex_lock(buyer->gate);
-    pthread_mutex_unlock(buyer->gate);
     int64_t end_ms = sale_now_ms() + sale->patience_ms;
+
     for (size_t i = buyer->index; i < sale->n_orders; i += sale->n_buyers) {
         do {
             order_send(&sale->orders[i], buyer->channel, end_ms);
@@ -38,7 +35,6 @@ static void *buy(void *arg)
 
 bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result)
 {
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_attr_t attributes;
     buyer_thread *buyers = calloc(sale->n_buyers, sizeof *buyers);
     size_t n = 0;
@@ -49,15 +45,13 @@ bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result
     }
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, BUYER_STACK_BYTES);
-    pthread_mutex_lock(&gate);
     for (; n < sale->n_buyers; n++) {
-        buyers[n] = (buyer_thread){.index = n, .sale = sale, .channel = channel, .gate = &gate};
+        buyers[n] = (buyer_thread){.index = n, .sale = sale, .channel = channel};
         if (pthread_create(&buyers[n].thread, &attributes, buy, &buyers[n]) != 0) {
             snprintf(result->why, sizeof result->why, "the system allows no more than %zu threads", n);
             break;
         }
     }
-    pthread_mutex_unlock(&gate);
     pthread_attr_destroy(&attributes);
     for (size_t i = 0; i < n; i++)
         pthread_join(buyers[i].thread, NULL);

@@ -104,19 +104,9 @@ const char *shelf_find(const shelf *s, const char *id)
     return line;
 }
 
-int64_t shelf_quantity(const char *entry)
+bool shelf_add(shelf *s, lks_rpc_arena *arena, const char *id, const char *who, int64_t quantity)
 {
-    int64_t quantity = 0;
-
-    return sscanf(entry, "%*s %*s %" SCNd64, &quantity) == 1 ? quantity : 0;
-}
-
-bool shelf_set(shelf *s, lks_rpc_arena *arena, const char *id, const char *who, int64_t quantity)
-{
-    const char *old = shelf_find(s, id);
-    const char *behind = *old != '\0' ? old + strcspn(old, "\n") + 1 : old;
-    const char *entries = lks_rpc_arena_printf(arena, "%.*s%s %s %" PRId64 "\n%s", (int)(old - s->entries), s->entries,
-                                               id, who, quantity, behind);
+    const char *entries = lks_rpc_arena_printf(arena, "%s%s %s %" PRId64 "\n", s->entries, id, who, quantity);
 
     s->entries = entries ? entries : s->entries;
     return entries;

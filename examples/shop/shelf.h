@@ -32,11 +32,8 @@ lks_code shelf_write(const char *dir, const shelf *s, uint64_t fence, lks_error 
 /* The entry of that id, or "". */
 const char *shelf_find(const shelf *s, const char *id);
 
-/* The quantity of an entry; 0 of "". */
-int64_t shelf_quantity(const char *entry);
-
-/* Adds an entry, or changes the one of that id. false: out of memory. */
-bool shelf_set(shelf *s, lks_rpc_arena *arena, const char *id, const char *who, int64_t quantity);
+/* Adds an entry. false: out of memory. */
+bool shelf_add(shelf *s, lks_rpc_arena *arena, const char *id, const char *who, int64_t quantity);
 
 /* Charges the buyer and returns the receipt; NULL with *error. Two calls charge twice. */
 const char *payment_make(const char *dir, const char *id, const char *who, lks_rpc_arena *arena, lks_error *error);

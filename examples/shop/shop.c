@@ -1,10 +1,9 @@
 /* shop LOCKSTOCKD-URL DIR [--no-guards] [URL...]: serves shop.proto at the URLs and keeps its files in DIR. The
  * handlers read a file, change it and write it; the guards make that safe. Several shops may run on one DIR. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <lockstock/guard.h>
 #include <lockstock/host.h>
@@ -37,20 +36,6 @@ static bool is_quantity(int64_t quantity, lks_error *error)
     return false;
 }
 
-/* For tests: while the file DIR/hold-POINT exists, handlers wait at that point. */
-static void hold_at(const char *dir, const char *point, const char *order)
-{
-    char path[512];
-
-    snprintf(path, sizeof path, "%s/hold-%s", dir, point);
-    if (access(path, F_OK) != 0)
-        return;
-    printf("at %s: %s\n", point, order);
-    fflush(stdout);
-    while (access(path, F_OK) == 0)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 /* An earlier attempt may have died or frozen at any point. A later one checks each step before it does it. */
 static lks_code shop_buy(void *self, lks_rpc_context *context, const shop_v1_buy_request *in, shop_v1_buy_response *out,
                          lks_error *error)
@@ -65,48 +50,23 @@ static lks_code shop_buy(void *self, lks_rpc_context *context, const shop_v1_buy
     lks_code code = shelf_read(dir, in->sku, context->arena, &s, error);
     if (code != LKS_OK)
         return code;
-    hold_at(dir, "read", in->order_id);
     if (!again || *shelf_find(&s, in->order_id) == '\0') {
         out->outcome = SHOP_V1_BUY_OUTCOME_SOLD_OUT;
         if (s.left < in->quantity)
             return LKS_OK;
         s.left -= in->quantity;
-        if (!shelf_set(&s, context->arena, in->order_id, in->buyer_id, in->quantity))
+        if (!shelf_add(&s, context->arena, in->order_id, in->buyer_id, in->quantity))
             return out_of_memory(error);
         if ((code = shelf_write(dir, &s, lks_guard_fence(context, 0), error)) != LKS_OK)
             return code;
     }
-    hold_at(dir, "taken", in->order_id);
     const char *receipt = again ? payment_find(dir, in->order_id, context->arena) : NULL;
     if (!receipt && !(receipt = payment_make(dir, in->order_id, in->buyer_id, context->arena, error)))
         return error->code;
-    hold_at(dir, "paid", in->order_id);
     out->receipt = receipt;
     out->outcome = SHOP_V1_BUY_OUTCOME_BOUGHT;
     out->attempt = lks_guard_attempt(context);
     return LKS_OK;
-}
-
-/* A cancelled order stays on its shelf with quantity 0. */
-static lks_code shop_cancel(void *self, lks_rpc_context *context, const shop_v1_cancel_request *in,
-                            shop_v1_cancel_response *out, lks_error *error)
-{
-    shelf s;
-
-    if (!is_plain("order_id", in->order_id, error) || !is_plain("sku", in->sku, error))
-        return error->code;
-    lks_code code = shelf_read(self, in->sku, context->arena, &s, error);
-    if (code != LKS_OK)
-        return code;
-    const char *order = shelf_find(&s, in->order_id);
-    int64_t quantity = shelf_quantity(order);
-    out->cancelled = *order != '\0';
-    if (quantity == 0)
-        return LKS_OK;
-    s.left += quantity;
-    if (!shelf_set(&s, context->arena, in->order_id, "-", 0))
-        return out_of_memory(error);
-    return shelf_write(self, &s, lks_guard_fence(context, 0), error);
 }
 
 static lks_code shop_status(void *self, lks_rpc_context *context, const shop_v1_status_request *in,
@@ -122,8 +82,10 @@ static lks_code shop_status(void *self, lks_rpc_context *context, const shop_v1_
     for (const char *line = s.entries; *line != '\0'; line += strcspn(line, "\n") + 1) {
         if (strncmp(line, SHELF_DELIVERY, strlen(SHELF_DELIVERY)) == 0)
             continue;
-        out->sold += shelf_quantity(line);
-        out->orders += shelf_quantity(line) > 0;
+        int64_t quantity = 0;
+        sscanf(line, "%*s %*s %" SCNd64, &quantity);
+        out->sold += quantity;
+        out->orders++;
     }
     return LKS_OK;
 }
@@ -145,7 +107,7 @@ static lks_code shop_add_stock(void *self, lks_rpc_context *context, const shop_
     out->left = s.left += is_there ? 0 : in->quantity;
     if (is_there)
         return LKS_OK;
-    if (!shelf_set(&s, context->arena, entry, "-", in->quantity))
+    if (!shelf_add(&s, context->arena, entry, "-", in->quantity))
         return out_of_memory(error);
     return shelf_write(self, &s, lks_guard_fence(context, 0), error);
 }
@@ -169,7 +131,7 @@ int main(int argc, char **argv)
     lks_host_options options = {
         .threads = 64, .in_flight_max = 8192, .in_flight_per_connection = 4096, .timeout_ms = 60000};
     lks_rpc_service service = shop_v1_shop_service(&handlers, argc > 2 ? argv[2] : NULL);
-    lks_rpc_binding unguarded[4];
+    lks_rpc_binding unguarded[3];
     lks_host *host = NULL;
     lks_error error = {0};
     sigset_t ends;

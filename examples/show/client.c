@@ -1,9 +1,8 @@
 /* show_client put URLS STOCK BUYERS
  * show_client check URLS RUN GROUP STOCK BUYERS
- * show_client exact NUMBER URLS RUN GROUP BUYERS
- * show_client naive NUMBER FORM REDIS-SOCKET
- * The last two read lines from standard input: "INDEX ASKED ARRIVAL-MS" for each buyer, then "open CLOCK-MS", the time
- * from which arrivals count. A later "stop" makes them give up. */
+ * show_client exact URLS RUN GROUP BUYERS
+ * show_client naive REDIS-SOCKET
+ * The last two serve the buyers of standard input, "INDEX ASKED" each. */
 #include "client.h"
 
 #include <pthread.h>
@@ -16,13 +15,8 @@
 
 enum { THREADS = 8, LINE_BYTES = 256 };
 
-typedef struct work {
-    client client;
-    bool exact;
-    buyer *buyers;
-    size_t n;
-    atomic_size_t next;
-} work;
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static void (*serve)(const buyer *b);
 
 void say(const char *format, ...)
 {
@@ -37,116 +31,68 @@ void say(const char *format, ...)
         exit(1); /* show.py has ended */
 }
 
-void say_told(const buyer *b, const char *what, bool replayed)
-{
-    say("told %zu %s %lld %d", b->index, what, (long long)(sale_now_ms() - b->arrival_ms), replayed);
-}
-
 void pay(const buyer *b)
 {
     sale_rest(b->index % PAY_SLOWLY_ONE_IN == PAY_SLOWLY_ONE_IN / 2 ? PAY_SLOWLY_MS : PAY_MS);
 }
 
-/* Reads a line of standard input unbuffered, because another thread reads the next lines. */
-static bool read_line(char line[LINE_BYTES])
+static bool next_buyer(buyer *ret)
 {
-    size_t n = 0;
+    int asked = 0;
 
-    while (n < LINE_BYTES - 1 && read(STDIN_FILENO, &line[n], 1) == 1 && line[n] != '\n')
-        n++;
-    bool whole = line[n] == '\n';
-    line[n] = '\0';
-    return whole;
+    pthread_mutex_lock(&reading);
+    bool found = scanf("%zu %d", &ret->index, &asked) == 2;
+    pthread_mutex_unlock(&reading);
+    ret->asked = asked;
+    return found;
 }
 
-static bool read_buyers(work *w)
+static void *serve_buyers(void *arg)
 {
-    char line[LINE_BYTES] = "";
-    long long opens_ms = 0;
+    buyer b;
 
-    while (read_line(line) && sscanf(line, "open %lld", &opens_ms) != 1) {
-        buyer b = {0};
-        int asked;
-        long long arrival_ms;
-        if (sscanf(line, "%zu %d %lld", &b.index, &asked, &arrival_ms) != 3 ||
-            !(w->buyers = realloc(w->buyers, (w->n + 1) * sizeof b)))
-            return false;
-        b.asked = asked;
-        b.arrival_ms = arrival_ms;
-        w->buyers[w->n++] = b;
-    }
-    for (size_t i = 0; i < w->n; i++)
-        w->buyers[i].arrival_ms += opens_ms;
-    return opens_ms != 0;
-}
-
-static void *await_stop(void *arg)
-{
-    client *c = arg;
-    char line[LINE_BYTES] = "";
-
-    while (read_line(line))
-        if (strcmp(line, "stop") == 0)
-            atomic_store(&c->gives_up, true);
-    return NULL;
-}
-
-static void *serve(void *arg)
-{
-    work *w = arg;
-
-    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;) {
-        const buyer *b = &w->buyers[i];
-        int64_t rest = b->arrival_ms - sale_now_ms();
-        if (rest > 0)
-            sale_rest(rest);
-        (w->exact ? exact_serve : naive_serve)(&w->client, b);
+    while (next_buyer(&b)) {
+        say("asks %zu", b.index);
+        serve(&b);
     }
     naive_leave();
-    return NULL;
+    return arg;
 }
 
-static bool run(work *w)
+static bool run(void (*serve_one)(const buyer *b))
 {
-    pthread_t threads[THREADS], stop;
+    pthread_t threads[THREADS];
     size_t n = 0;
 
-    say("ready");
-    if (!read_buyers(w) || pthread_create(&stop, NULL, await_stop, &w->client) != 0)
-        return false;
-    pthread_detach(stop);
-    while (n < THREADS && pthread_create(&threads[n], NULL, serve, w) == 0)
+    serve = serve_one;
+    while (n < THREADS && pthread_create(&threads[n], NULL, serve_buyers, NULL) == 0)
         n++;
     for (size_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    atomic_store(&w->client.ends, true);
     return n == THREADS;
 }
 
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    static work w;
     lks_error error = {0};
     lks_code code = LKS_INVALID_ARGUMENT;
 
     signal(SIGPIPE, SIG_IGN); /* hiredis writes to a Redis that was killed */
     if (strcmp(mode, "put") == 0 && argc == 5) {
-        code = exact_put(argv[2], atoll(argv[3]), (size_t)atoll(argv[4]), &error);
+        code = exact_put(argv[2], atoll(argv[3]), strtoul(argv[4], NULL, 10), &error);
     } else if (strcmp(mode, "check") == 0 && argc == 7) {
-        code = exact_check(argv[2], argv[3], argv[4], atoll(argv[5]), (size_t)atoll(argv[6]), &error);
-    } else if (strcmp(mode, "exact") == 0 && argc == 7) {
-        w = (work){.client.number = (unsigned)atoi(argv[2]), .exact = true};
-        code = exact_open(&w.client, argv[3], argv[4], argv[5], (size_t)atoll(argv[6]), &error);
-        if (code == LKS_OK && !run(&w))
+        code = exact_check(argv[2], argv[3], argv[4], atoll(argv[5]), strtoul(argv[6], NULL, 10), &error);
+    } else if (strcmp(mode, "exact") == 0 && argc == 6) {
+        code = exact_open(argv[2], argv[3], argv[4], strtoul(argv[5], NULL, 10), &error);
+        if (code == LKS_OK && !run(exact_serve))
             code = LKS_INTERNAL;
         exact_close();
-    } else if (strcmp(mode, "naive") == 0 && argc == 5) {
-        w = (work){.client.number = (unsigned)atoi(argv[2])};
-        code = naive_open(&w.client, argv[3], argv[4]) && run(&w) ? LKS_OK : LKS_INTERNAL;
+    } else if (strcmp(mode, "naive") == 0 && argc == 3) {
+        naive_open(argv[2]);
+        code = run(naive_serve) ? LKS_OK : LKS_INTERNAL;
     }
     if (code != LKS_OK)
         fprintf(stderr, "show_client %s: %s: %s\n", mode, lks_code_name(code), error.message);
-    free(w.buyers);
     return code == LKS_OK ? 0 : 1;
 }

@@ -9,43 +9,32 @@
 typedef struct buyer {
     size_t index;
     bool asked; /* a killed client sent its order; the answer is not known */
-    int64_t arrival_ms;
 } buyer;
 
-typedef struct client {
-    unsigned number;
-    atomic_bool gives_up; /* the naive shop is stuck: no buyer will get an answer */
-    atomic_bool ends;     /* all buyers are served */
-} client;
-
-/* Prints a line: "asks 17", "lost 17", "told 17 bought 5 0"; "hold" before a critical section and "done" after it. */
+/* Prints a line: "lost 17", "told 17 bought 0"; "hold" before a critical section and "done" after it. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "told INDEX WHAT WAITED-MS REPLAYED" */
-void say_told(const buyer *b, const char *what, bool replayed);
-
-/* Pays. A few buyers pay for longer than the lease of the naive lock. */
+/* Pays. A few buyers pay for longer than the lease of the lock by hand. */
 void pay(const buyer *b);
 enum { NAIVE_LEASE_MS = 60, PAY_MS = 2, PAY_SLOWLY_MS = 150, PAY_SLOWLY_ONE_IN = 40 };
 
-/* ---- the naive shop (naive.c): FORM is setnx, getset or decr ---- */
+/* ---- the shop by hand (naive.c) ---- */
 
-bool naive_open(client *c, const char *form, const char *redis_socket);
-void naive_serve(client *c, const buyer *b); /* any thread */
-void naive_leave(void);                      /* closes the connection of a thread before it ends */
+void naive_open(const char *redis_socket);
+void naive_serve(const buyer *b); /* any thread */
+void naive_leave(void);           /* closes the connection of a thread before it ends */
 
 /* ---- lockstock's shop (exact.c): Deduct with an order id, which is the same for each repeat ---- */
 
-lks_code exact_open(client *c, const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error);
-void exact_serve(client *c, const buyer *b); /* any thread */
+lks_code exact_open(const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error);
+void exact_serve(const buyer *b); /* any thread */
 void exact_close(void);
 
 /* Puts the goods on sale; prints "sale RUN GROUP". */
 lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error);
 
-/* Reads "INDEX STATE" of each buyer from standard input: bought, sold-out, asks or none. Repeats the orders without an
- * answer ("told ..."), compares all answers with the records of the servers, and prints "exact SOLD ORDERS" or
- * "flaw WHY". */
+/* Reads "INDEX bought" or "INDEX sold-out" of each buyer from standard input, compares the answers with the records of
+ * the servers, and prints "exact SOLD ORDERS" or "flaw WHY". */
 lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
                      lks_error *error);
 

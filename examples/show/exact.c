@@ -14,6 +14,7 @@ static lks_channel *channel, *till_channel;
 static lks_mutex *till;
 static pthread_t till_thread;
 static bool has_thread;
+static atomic_bool ends; /* all buyers are served */
 static flash_sale sale;
 
 /* ---- the till ------------------------------------------------------------------------ */
@@ -36,9 +37,7 @@ static bool write_till(uint64_t fence)
 /* Does not call lks_mutex_is_lost before a write: the lock can be lost right after it returns. */
 static void *keep_till(void *arg)
 {
-    client *c = arg;
-
-    while (!atomic_load(&c->ends)) {
+    while (!atomic_load(&ends)) {
         if (lks_mutex_lock(till, TILL_WAIT_MS, NULL) != LKS_LOCK_ACQUIRED) {
             sale_rest(TILL_WRITE_MS); /* perhaps no server runs */
             continue;
@@ -54,7 +53,7 @@ static void *keep_till(void *arg)
         }
         lks_mutex_unlock(till, NULL);
     }
-    return NULL;
+    return arg;
 }
 
 /* ---- buyers ---------------------------------------------------------------------------- */
@@ -70,20 +69,21 @@ static lks_code open_sale(const char *urls, const char *run, const char *group, 
     return lks_channel_open(urls, &options, &channel, error);
 }
 
-lks_code exact_open(client *c, const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error)
+lks_code exact_open(const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error)
 {
     const lks_lock_options options = {.lease_ms = TILL_LEASE_MS};
     lks_code code = open_sale(urls, run, group, n_buyers, error);
 
     if (code == LKS_OK && (code = lks_channel_open(urls, NULL, &till_channel, error)) == LKS_OK)
         code = lks_mutex_new(till_channel, "till", &options, &till, error);
-    has_thread = code == LKS_OK && pthread_create(&till_thread, NULL, keep_till, c) == 0;
+    has_thread = code == LKS_OK && pthread_create(&till_thread, NULL, keep_till, NULL) == 0;
     return code == LKS_OK && !has_thread ? lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread")
                                          : code;
 }
 
 void exact_close(void)
 {
+    atomic_store(&ends, true);
     if (has_thread)
         pthread_join(till_thread, NULL);
     lks_mutex_free(till);
@@ -92,31 +92,24 @@ void exact_close(void)
 }
 
 /* Sends the order with the same id until there is an answer. */
-static const char *ask(const buyer *b, sale_order *order)
+void exact_serve(const buyer *b)
 {
-    static const char *const words[] = {
-        [ORDER_UNKNOWN] = "none", [ORDER_SOLD] = "bought", [ORDER_REFUSED] = "sold-out", [ORDER_WRONG] = "none"};
     int64_t end_ms = sale_now_ms() + PATIENCE_MS;
+    sale_order order = sale_order_at(&sale, b->index);
 
-    *order = sale_order_at(&sale, b->index);
-    order->sends = b->asked;
+    order.sends = b->asked;
     do {
-        order_send(order, channel, end_ms);
-        if (order->state == ORDER_UNKNOWN && order->error.applied != LKS_APPLIED_NO)
+        order_send(&order, channel, end_ms);
+        if (order.state == ORDER_UNKNOWN && order.error.applied != LKS_APPLIED_NO)
             say("lost %zu", b->index);
-    } while (order_rests(order, end_ms));
-    return words[order->state];
-}
-
-void exact_serve(client *c, const buyer *b)
-{
-    sale_order order;
-
-    (void)c;
-    say("asks %zu", b->index);
-    const char *answer = ask(b, &order);
-    say_told(b, answer, order.replayed);
-    if (order.state == ORDER_SOLD)
+    } while (order_rests(&order, end_ms));
+    bool sold = order.state == ORDER_SOLD;
+    say("told %zu %s %d", b->index,
+        sold                           ? "bought"
+        : order.state == ORDER_REFUSED ? "sold-out"
+                                       : "none",
+        order.replayed);
+    if (sold)
         pay(b);
 }
 
@@ -124,19 +117,14 @@ void exact_serve(client *c, const buyer *b)
 
 lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error)
 {
-    const sale_plan plan = {.n_goods = 1, .stock = stock, .n_buyers = n_buyers};
     lks_code code = lks_channel_open(urls, NULL, &channel, error);
 
-    if (code == LKS_OK && (code = sale_open(channel, &plan, &sale, error)) == LKS_OK)
+    sale = (flash_sale){.n_goods = 1, .stock = stock, .n_buyers = n_buyers};
+    if (code == LKS_OK && (code = sale_open(&sale, channel, error)) == LKS_OK)
         say("sale %s %s", sale.run, sale.group);
     sale_close(&sale);
     lks_channel_close(channel);
     return code;
-}
-
-static order_state state_of(const char *word)
-{
-    return strcmp(word, "bought") == 0 ? ORDER_SOLD : strcmp(word, "sold-out") == 0 ? ORDER_REFUSED : ORDER_UNKNOWN;
 }
 
 lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
@@ -145,22 +133,14 @@ lks_code exact_check(const char *urls, const char *run, const char *group, int64
     lks_code code = open_sale(urls, run, group, n_buyers, error);
     sale_result result = {0};
     char word[16];
-    buyer b = {.asked = true};
+    size_t index;
 
     sale.stock = stock;
     sale.orders = calloc(n_buyers, sizeof *sale.orders);
     for (size_t i = 0; i < n_buyers; i++)
         sale.orders[i] = sale_order_at(&sale, i);
-    while (code == LKS_OK && scanf("%zu %15s", &b.index, word) == 2 && b.index < n_buyers) {
-        sale_order *order = &sale.orders[b.index];
-        b.arrival_ms = sale_now_ms();
-        if (strcmp(word, "asks") == 0) {
-            const char *answer = ask(&b, order); /* it sets order->replayed */
-            say_told(&b, answer, order->replayed);
-        } else {
-            order->state = state_of(word);
-        }
-    }
+    while (scanf("%zu %15s", &index, word) == 2 && index < n_buyers)
+        sale.orders[index].state = strcmp(word, "bought") == 0 ? ORDER_SOLD : ORDER_REFUSED;
     if (code == LKS_OK && (code = sale_check(&sale, channel, &result, error)) == LKS_OK && result.exact)
         say("exact %lld %zu", (long long)result.goods[0].sold, result.goods[0].orders);
     else

@@ -1,48 +1,30 @@
 // Draws the state of the show, at most ten times a second, with functions of the console.
-import { bar, facts, h, number, setText } from './dom.js'
+import { bar, h, number, setText, table } from './dom.js'
 
 const KEYS = { s: 'Kill a server', r: 'Kill Redis', c: 'Kill a client', f: 'Freeze the holders' }
-const NEWS = 6
-const FACTS = ['Bought', 'Told sold out', 'Waiting', 'No answer at all', '9 of 10 waited']
 const byId = (id) => document.getElementById(id)
-const part = (kind, value) => ({ kind, value })
-
-function shopOf(id, heading, names) {
-  const title = h('h2', {}, heading)
-  const verdict = h('p', { class: 'verdict' })
-  const stock = bar(heading, [])
-  const what = facts([...FACTS, ...names])
-  byId(id).replaceChildren(title, verdict, stock, what.element)
-  return {
-    show(text, parts, side, more) {
-      setText(verdict, text)
-      bar(heading, parts, stock)
-      const waited = side.waited_ms === null ? '–' : `${number(side.waited_ms)} ms`
-      const values = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
-      what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, values[i]))
-    },
-  }
-}
-
-const naive = shopOf('naive', 'By hand', ['Left, as it counts', 'In doubt, tried anew'])
-const exact = shopOf('exact', 'lockstock: Deduct, by an order id', ['Answer lost', '… and then known', 'Late writes refused'])
+const shops = [...document.querySelectorAll('.shops section')].map((section) => {
+  const stock = bar('stock', [])
+  section.append(stock)
+  return { verdict: section.querySelector('.verdict'), stock }
+})
+const rows = table('What the buyers were told', [
+  { title: '', cell: (row) => row[0] },
+  { title: 'by hand', kind: 'wide number', cell: (row) => row[1] },
+  { title: 'lockstock', kind: 'wide number', cell: (row) => row[2] },
+], (row) => row[0], '')
+byId('rows').append(rows.element)
 byId('keys').append(...Object.entries(KEYS).map(([key, text]) => h('button', { onclick: () => fetch(`press/${key}`, { method: 'POST' }) }, text)))
 
-function handVerdict(state, hand) {
-  if (state.stuck) return 'No buyer gets in: its lock has no end'
-  return hand.oversold > 0 ? `${number(hand.oversold)} oversold` : `${number(hand.twice)} sold twice`
-}
-
 function draw(state) {
-  const [hand, ours] = state.sides
   setText(byId('title'), `${number(state.buyers)} buyers want one of ${number(state.phones)} phones, in two shops at once`)
-  setText(byId('naive').querySelector('h2'), `By hand: ${state.form}`)
-  naive.show(handVerdict(state, hand), [part('sold', hand.bought - hand.twice), part('twice', hand.twice), part('available', hand.left)],
-    hand, [hand.left, hand.lost])
-  exact.show(state.why ? `Not exact: ${state.why}` : `${number(ours.oversold)} oversold`,
-    [part('sold', ours.bought), part('available', state.phones - ours.bought)], ours, [ours.lost, ours.known, state.late])
-  setText(byId('caption'), state.over ? state.verdict : state.news.at(-1) ?? `${number(state.here)} have come to both`)
-  byId('news').replaceChildren(...state.news.slice(-NEWS).reverse().map((line) => h('li', {}, line)))
+  shops.forEach(({ verdict, stock }, i) => {
+    setText(verdict, state.headlines[i])
+    bar('stock', ['sold', 'twice', 'available'].map((kind, part) => ({ kind, value: state.parts[i][part] })), stock)
+  })
+  rows.update(state.rows)
+  setText(byId('caption'), state.end ?? state.news.at(-1) ?? 'The sale is open.')
+  byId('news').replaceChildren(...state.news.slice().reverse().map((line) => h('li', {}, line)))
   for (const button of byId('keys').children) button.disabled = state.over
   byId('console').href = state.console
 }
@@ -54,7 +36,7 @@ async function run() {
       setText(byId('caption'), 'The show has ended.')
       return
     }
-    if (state.sides) draw(state)
+    if (state.rows) draw(state)
     if (state.over) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }

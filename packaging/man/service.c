@@ -73,7 +73,7 @@ static void print_fields(met *m, const ProtobufCMessageDescriptor *type)
         char form[WORDS_BYTES];
         snprintf(form, sizeof form, "%s%s", field->label == PROTOBUF_C_LABEL_REPEATED ? "list of " : "",
                  type_of(m, field));
-        scd_item(field->name, form, comments_of_message(m->all, type->name, field->name));
+        scd_item(field->name, form, comments_of(m->all, type->name, strlen(type->name), field->name));
     }
 }
 
@@ -90,7 +90,7 @@ static void print_method(met *m, const lks_rpc_method *method)
     printf("*lockstock* ");
     scd_words(form);
     printf("\n\n");
-    scd_text(comments_of_service(m->all, name.service, name.service_len, name.method), 0);
+    scd_text(comments_of(m->all, name.service, name.service_len, name.method), 0);
     printf("\n%s\n", effects[method->effect]);
     printf("\nThe request, %s%s\n\n", short_name(method->request->name),
            method->request->n_fields > 0 ? ":" : ", is empty.");
@@ -106,7 +106,7 @@ static void print_types(met *m)
     if (m->n_messages > 0)
         printf("# MESSAGES\n\n");
     for (size_t i = 0; i < m->n_messages; i++) {
-        const char *comment = comments_of_message(m->all, m->messages[i]->name, NULL);
+        const char *comment = comments_of(m->all, m->messages[i]->name, strlen(m->messages[i]->name), NULL);
         printf("## %s\n\n", m->messages[i]->short_name);
         if (*comment) {
             scd_text(comment, 0);
@@ -118,20 +118,21 @@ static void print_types(met *m)
         printf("# ENUMS\n\n");
     for (size_t i = 0; i < m->n_enums; i++) {
         const ProtobufCEnumDescriptor *type = m->enums[i];
-        const char *comment = comments_of_enum(m->all, type->name, NULL);
+        const char *comment = comments_of(m->all, type->name, strlen(type->name), NULL);
         printf("## %s\n\n", type->short_name);
         if (*comment) {
             scd_text(comment, 0);
             printf("\n");
         }
         for (unsigned v = 0; v < type->n_values; v++)
-            scd_item(type->values[v].name, "", comments_of_enum(m->all, type->name, type->values[v].name));
+            scd_item(type->values[v].name, "",
+                     comments_of(m->all, type->name, strlen(type->name), type->values[v].name));
     }
 }
 
 int man_service(const char *service)
 {
-    const lks_rpc_method *first = catalog_find_service(service);
+    const lks_rpc_method *first = catalog_find(service, NULL);
     met m = {.all = comments_new()};
 
     if (!first || !m.all) {
@@ -142,7 +143,7 @@ int man_service(const char *service)
     int len = (int)its.service_len;
     printf("lockstock-%s(7)\n\n# NAME\n\nlockstock-%s - %.*s of lockstockd\n\n", service, service, len, its.service);
     printf("# DESCRIPTION\n\n");
-    scd_text(comments_of_service(m.all, its.service, its.service_len, NULL), 0);
+    scd_text(comments_of(m.all, its.service, its.service_len, NULL), 0);
     printf("\nIts methods are called with *lockstock*(1), and from any language by gRPC. Times are in milliseconds; on "
            "the "
            "command line they have units.\n\n# METHODS\n\n");

@@ -5,46 +5,18 @@
     cli_completion.py LOCKSTOCK LOCKSTOCKD
 """
 import os
-import pty
-import select
+import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, USAGE, main
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, USAGE, Terminal, main
 
 
 def run(*args, **kwargs):
     return subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False, **kwargs)
-
-
-class Terminal:
-    """A shell at a pseudo-terminal."""
-
-    def __init__(self, *args, env):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execvpe(args[0], args, {**os.environ, **env, "TERM": "dumb"})
-        self.text = ""
-
-    def type(self, keys, until):
-        """Waits for the text, after what came before."""
-        at = len(self.text)
-        os.write(self.fd, keys.encode())
-        deadline = time.monotonic() + LIMIT_S
-        while until not in self.text[at:]:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.fd], [], [], left)[0], repr(self.text[at:])
-            self.text += os.read(self.fd, 65536).decode(errors="replace")
-
-    def close(self):
-        os.kill(self.pid, signal.SIGKILL)
-        os.close(self.fd)
-        os.waitpid(self.pid, 0)
 
 
 class Completion(unittest.TestCase):
@@ -63,8 +35,14 @@ class Completion(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.dir)
 
+    def type(self, terminal, keys, until):
+        """Waits for the text, after what came before."""
+        at = len(terminal.text)
+        terminal.type(keys)
+        terminal.wait(re.escape(until), at)
+
     def terminal(self, *args, env):
-        terminal = Terminal(*args, env={**self.env, **env})
+        terminal = Terminal(*args, env={**os.environ, **self.env, **env}, kind="dumb")
         self.addCleanup(terminal.close)
         return terminal
 
@@ -128,20 +106,20 @@ class Completion(unittest.TestCase):
 
     def test_tab_in_bash(self):
         terminal = self.terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "> "})
-        terminal.type(f". {self.dir}/bash\n", "> ")
-        terminal.type("lockstock doc\t", "lockstock doctor ")
-        terminal.type("\025lockstock lock force-r\t--rea\t", "force-release --reason ")
+        self.type(terminal, f". {self.dir}/bash\n", "> ")
+        self.type(terminal, "lockstock doc\t", "lockstock doctor ")
+        self.type(terminal, "\025lockstock lock force-r\t--rea\t", "force-release --reason ")
 
     @unittest.skipUnless(shutil.which("zsh"), "there is no zsh")
     def test_zsh(self):
         done = run("zsh", "-n", f"{self.dir}/zsh")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         terminal = self.terminal("zsh", "-f", "-i", env={"PS1": "> "})
-        terminal.type(f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; . {self.dir}/zsh; echo re''ady\n",
+        self.type(terminal, f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; . {self.dir}/zsh; echo re''ady\n",
                       "ready")
-        terminal.type("lockstock doc\t", "doctor ")
-        terminal.type("\025lockstock lock force-r\t--rea\t", "--reason ")
-        terminal.type("\025lockstock rate-limit check --mode=ind\t", "independent")
+        self.type(terminal, "lockstock doc\t", "doctor ")
+        self.type(terminal, "\025lockstock lock force-r\t--rea\t", "--reason ")
+        self.type(terminal, "\025lockstock rate-limit check --mode=ind\t", "independent")
 
     @unittest.skipUnless(shutil.which("fish"), "there is no fish")
     def test_fish(self):

@@ -9,21 +9,12 @@ import os
 import signal
 import subprocess
 
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, gone, main, wait_until
 
 AROUND, LOST, OTHER, CANNOT_RUN, NO_PROGRAM = 120, 120, 125, 126, 127
 ONCE = ("--once", "scope=order,key=1")
 LOCKS = ("--locks", "targets=door")
 UP = "echo up; while :; do sleep 0.02; done"
-
-
-def gone(pid):
-    """It has ended (a zombie has), or was never there."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 class Guard(Case):
@@ -178,11 +169,6 @@ class Guard(Case):
         self.assertIn(b"lockstock: the entry is lost: ", err)
         self.assertEqual(self.stock(), 1)  # and it was left at once, not by its lease
         self.assertEqual(self.shell(*ONCE, *LOCKS, script="echo $LOCKSTOCK_ATTEMPT"), "2\n")
-
-    def test_a_program_that_does_not_heed_is_killed(self):
-        process = self.begin(*LOCKS, script="trap '' TERM; " + UP)
-        self.out("lock", "force-release", "door")
-        self.assertEqual(self.wait_for(process)[0], LOST)
 
     # promise CL10
     def test_a_keeper_that_is_frozen_past_its_lease(self):

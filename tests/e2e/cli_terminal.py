@@ -5,78 +5,23 @@
 
     cli_terminal.py LOCKSTOCK LOCKSTOCKD
 """
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import termios
 import time
 
 import cli_rpc
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, Terminal, main, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
-
-
-class Terminal:
-    """A program at a terminal of its own, which it controls."""
-
-    def __init__(self, *args, env, rows=24, columns=100):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execve(LOCKSTOCK, ["lockstock", *args], {**env, "TERM": "xterm"})
-        self.text = ""
-        self.status = None
-
-    def read(self):
-        """False at the end."""
-        try:
-            data = os.read(self.fd, 65536)
-        except OSError:
-            return False
-        self.text += data.decode(errors="replace")
-        return bool(data)
-
-    def wait(self, pattern, at=0):
-        """What matches behind `at`, once it is there."""
-        deadline = time.monotonic() + LIMIT_S
-        while not (found := re.compile(pattern).search(self.text, at)):
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.fd], [], [], left)[0] and self.read(), repr(self.text[at:][-600:])
-        return found
-
-    def type(self, keys):
-        os.write(self.fd, keys.encode())
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def end(self):
-        """Its exit code, or minus the signal, once it ends by itself."""
-        deadline = time.monotonic() + LIMIT_S
-        while select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0] and self.read():
-            pass
-        assert time.monotonic() < deadline, repr(self.text)
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.close(self.fd)
-        return self.status
-
-    def close(self):
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            os.close(self.fd)
 
 
 class EachMethodAtATerminal(cli_rpc.EachMethod):
     def run_cli(self, *args, code=OK, **_):
         """Output and errors come together."""
-        terminal = Terminal(*args, env=self.env)
+        terminal = Terminal(LOCKSTOCK, *args, env=self.env)
         self.addCleanup(terminal.close)
         self.called.add(args[:2])
         self.code, text = terminal.end(), terminal.text.replace("\r\n", "\n")
@@ -86,7 +31,7 @@ class EachMethodAtATerminal(cli_rpc.EachMethod):
 
 class AtATerminal(Case):
     def terminal(self, *args, **kwargs):
-        terminal = Terminal(*args, env=self.env, **kwargs)
+        terminal = Terminal(LOCKSTOCK, *args, env=self.env, **kwargs)
         self.addCleanup(terminal.close)
         return terminal
 
@@ -188,14 +133,14 @@ class AtATerminal(Case):
                           (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
                           (lambda t: os.kill(t.pid, signal.SIGINT), OK)):
             terminal = self.terminal("watch", "--every", "1h")
-            before = termios.tcgetattr(terminal.fd)[3]
             terminal.wait(r"ITEM")
             terminal.wait(r"\x1b\[J")
-            self.assertTrue(before & termios.ECHO)
+            self.assertFalse(termios.tcgetattr(terminal.fd)[3] & termios.ECHO)
             end(terminal)
             deadline = time.monotonic() + LIMIT_S
             while LEAVE not in terminal.text and time.monotonic() < deadline and terminal.read():
                 pass
+            self.assertTrue(termios.tcgetattr(terminal.fd)[3] & termios.ECHO)
             self.assertEqual(terminal.end(), code)
             self.assertTrue(terminal.text.endswith(LEAVE), terminal.text[-80:])
 

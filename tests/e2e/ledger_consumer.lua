@@ -1,5 +1,5 @@
 -- examples/ledger: the consumer is killed at named points and at random, with two lockstockd selling, and every row
--- of its database equals the item; the naive one, killed at the same point, counts twice.
+-- of its database equals the item.
 require "stock"
 
 local SKUS, ON_HAND = 8, 1000000
@@ -55,12 +55,13 @@ local function sell(n) for _ = 1, n do make_order() end end
 
 -- halt: "<point>:<n>" where it stops, or nil
 local function consumer(halt, ...)
-  return world.process({world.binary .. "/examples/ledger/ledger", servers[1]:url() .. "," .. servers[2]:url(), socket,
-    group, "--limit", "7", ...}, {"LEDGER_HALT=" .. (halt or "")})
+  local program = halt and "/tests/e2e/ledger_halting" or "/examples/ledger/ledger"
+  return world.process({world.binary .. program, servers[1]:url() .. "," .. servers[2]:url(), socket, group, "7"},
+    {"LEDGER_HALT=" .. (halt or "")})
 end
 -- One that has come to the point for the n-th time, and waits there.
-local function halted(point, n, ...)
-  local copy = consumer(point .. ":" .. n, ...)
+local function halted(point, n)
+  local copy = consumer(point .. ":" .. n)
   copy:line("halted at " .. point)
   return copy
 end
@@ -94,7 +95,7 @@ local function trim_all() trim("9007199254740991-0", {group = group}) {} end
 
 -- ---- cases ----
 
--- promise SL14: the consumer copies each entry once, killed wherever; the naive one does not
+-- promise SL14: the consumer copies each entry once, killed wherever
 function case.killed_at_each_point()
   put_goods()
   for _, point in ipairs{"begun", "read", "applied", "committed"} do
@@ -155,18 +156,6 @@ function case.several_consumers_copy_once()
     expect_copied()
     copy:kill()
   end
-end
-
--- promise SL14
-function case.where_the_naive_one_counts_twice_the_example_does_not()
-  put_goods(); expect_equal()
-  deduct("one - goods-1:1", {group = group}) {}
-  kill_at("applied", 1)
-  expect_equal()
-  deduct("two - goods-2:1", {group = group}) {}
-  kill_at("applied", 1, "--naive")
-  consumer(nil, "--naive"):line "copied 1 entries" -- once more
-  eq(query "SELECT sold FROM shop.goods WHERE id LIKE 'goods-_' AND sold > 0 ORDER BY id", "1\n2\n")
 end
 
 function case.every_kind_is_copied()

@@ -12,17 +12,6 @@ python-sp)
   start "$program" server "embedded:$dir/data"
   expect_output /usr/bin/python3 -B "$source/examples/python/sp_client.py" "$tcp"
   ;;
-node-grpc | node-sp)
-  command -v node >/dev/null || skip "needs nodejs"
-  (cd "$source" && node -e 'require("@grpc/grpc-js"); require("@grpc/proto-loader"); require("protobufjs")') \
-    2>/dev/null || skip "needs npm's packages: npm install, in the source directory"
-  start "$program" server "embedded:$dir/data"
-  if [ "$which" = node-grpc ]; then
-    expect_output node "$source/examples/node/grpc_client.js" "$grpc"
-  else
-    expect_output node "$source/examples/node/sp_client.js" "$tcp"
-  fi
-  ;;
 shell)
   "$source/node_modules/.bin/buf" --version >/dev/null 2>&1 || skip "needs npm's packages: npm install, in the source directory"
   start "$program" server "embedded:$dir/data"

@@ -5,13 +5,8 @@ set -euo pipefail
 which=$1 program=$2 built=$3 source=$4
 . "$source/tests/examples/lockstockd.sh"
 
-case $which in
-python)
-  command -v grpc_python_plugin >/dev/null || skip "needs protobuf-compiler-grpc (packaging/apt.txt)"
-  /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
-  ;;
-buf) [ -x "$source/node_modules/.bin/buf" ] || skip "needs npm's packages: npm install, in the source directory" ;;
-esac
+[ "$which" != buf ] || [ -x "$source/node_modules/.bin/buf" ] ||
+  skip "needs npm's packages: npm install, in the source directory"
 
 block() { # name: its commands, with places of this test's own
   awk -v "marker=<!-- pasted: $1 -->" '
@@ -43,13 +38,13 @@ shop_grpc=$(sed -n 's#^listening grpc://##p' "$dir/shop.log")
 
 block "$which" >"$dir/commands"
 case $which in
-c | python)
+c)
   awk '$0 == "It prints" { found = 1 } found && $0 == "```" { if (inside) exit; inside = 1; next } inside' \
     "$source/examples/shop/README.md" >"$dir/expected"
   [ -s "$dir/expected" ] || { echo "FAILED: README.md does not say what is printed"; exit 1; }
   # shellcheck disable=SC2034 # read by expect_output
   expected=$dir/expected
-  PYTHONDONTWRITEBYTECODE=1 expect_output bash -e "$dir/commands"
+  expect_output bash -e "$dir/commands"
   expect_output bash -e "$dir/commands" # again: the same
   ;;
 buf)

@@ -67,14 +67,13 @@ static void *sell(void *arg)
 
 static void prepare_sale(selling *s)
 {
-    const sale_plan plan = {.n_goods = 1,
-                            .stock = (int64_t)counts_of(2000, 8000),
-                            .n_buyers = counts_of(2500, 10000),
-                            .patience_ms = PATIENCE_MS};
     lks_error error;
 
-    *s = (selling){0};
-    if (sale_open(channel, &plan, &s->sale, &error) != LKS_OK)
+    *s = (selling){.sale = {.n_goods = 1,
+                            .stock = (int64_t)counts_of(2000, 8000),
+                            .n_buyers = counts_of(2500, 10000),
+                            .patience_ms = PATIENCE_MS}};
+    if (sale_open(&s->sale, channel, &error) != LKS_OK)
         fail_msg("%s", error.message);
 }
 

@@ -1,4 +1,4 @@
-/* The side in C of compare_hosts.py: a host and a channel. compared.cc is the same with gRPC C++.
+/* For compare_hosts.py: a host and a channel.
  *   compared server [DIR]        writes its port; reads "go", "reload" and "drain MS"; ends with its input
  *   compared client ADDRESS CASE [cancel]
  */

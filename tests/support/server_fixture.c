@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/certificates.h"
 #include "support/ports.h"
 #include "support/tempdir.h"
 
@@ -19,7 +20,7 @@ struct server_fixture {
     unsigned short port;
     int port_name; /* as long as this is open */
     char url[256];
-    char certificate[256], key[256]; /* empty: none */
+    char trusted[256], certificate[256], key[256]; /* empty: none */
     char store[256];
     process *server; /* NULL while stopped */
 };
@@ -99,42 +100,20 @@ static void make_url(server_fixture *fixture)
     }
 }
 
-/* As the openssl command makes it. */
-static bool make_certificate(server_fixture *fixture)
+static void make_certificate(server_fixture *fixture)
 {
-    static const char *const encrypted[] = {"tls", "grpcs", "wss"};
-    const char *scheme = fixture->options.scheme;
-    bool wanted = false;
+    static const certificate_wish wish = {.common = {"localhost", 0}, .alternatives = "DNS:localhost,IP:127.0.0.1"};
+    const char *scheme = fixture->options.scheme ? fixture->options.scheme : "tcp";
 
-    for (size_t i = 0; scheme && i < sizeof encrypted / sizeof *encrypted; i++)
-        wanted = wanted || strcmp(scheme, encrypted[i]) == 0;
-    if (!wanted)
-        return true;
+    if (strcmp(scheme, "tls") != 0 && strcmp(scheme, "grpcs") != 0 && strcmp(scheme, "wss") != 0)
+        return;
+    authority *signer = authority_new("tests");
+    snprintf(fixture->trusted, sizeof fixture->trusted, "%s/ca.pem", fixture->dir);
     snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->dir);
     snprintf(fixture->key, sizeof fixture->key, "%s/server.key", fixture->dir);
-    const char *const argv[] = {"openssl",
-                                "req",
-                                "-x509",
-                                "-newkey",
-                                "ec",
-                                "-pkeyopt",
-                                "ec_paramgen_curve:P-256",
-                                "-nodes",
-                                "-days",
-                                "2",
-                                "-subj",
-                                "/CN=localhost",
-                                "-addext",
-                                "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                                "-keyout",
-                                fixture->key,
-                                "-out",
-                                fixture->certificate,
-                                NULL};
-    process *openssl = process_spawn(argv, NULL);
-    bool made = openssl && process_exited_with(openssl, 0, READY_TIMEOUT_MS);
-    process_free(openssl);
-    return made;
+    authority_write(signer, fixture->trusted);
+    authority_sign(signer, &wish, fixture->certificate, fixture->key);
+    authority_free(signer);
 }
 
 server_fixture *server_fixture_start(const server_fixture_options *options)
@@ -158,7 +137,8 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
     fixture->port_name = ports_take(&fixture->port);
     make_url(fixture);
-    if (make_certificate(fixture) && server_fixture_restart(fixture))
+    make_certificate(fixture);
+    if (server_fixture_restart(fixture))
         return fixture;
 failed:
     server_fixture_free(fixture);
@@ -172,7 +152,7 @@ const char *server_fixture_url(const server_fixture *fixture)
 
 const char *server_fixture_certificate(const server_fixture *fixture)
 {
-    return fixture->certificate;
+    return fixture->trusted;
 }
 
 unsigned short server_fixture_port(const server_fixture *fixture)

@@ -27,8 +27,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options);
 /* "tcp://127.0.0.1:21345", "unix:///tmp/lks-AbCdEf/server", the same for its whole life. */
 const char *server_fixture_url(const server_fixture *fixture);
 
-/* With "tls", "grpcs" and "wss": its certificate, PEM, made for localhost and 127.0.0.1 and signed
- * by itself. */
+/* With "tls", "grpcs" and "wss": the authority that signed its certificate, PEM, which is for localhost and 127.0.0.1. */
 const char *server_fixture_certificate(const server_fixture *fixture);
 
 unsigned short server_fixture_port(const server_fixture *fixture);

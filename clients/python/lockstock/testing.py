@@ -19,7 +19,6 @@ from typing import IO, List, Optional, Tuple
 
 FRAME_HEADER = 9  # of HTTP/2: length (3 bytes), type, flags, stream (4)
 HEADERS, DATA = 1, 0
-READY_S = 60
 
 
 class Server:
