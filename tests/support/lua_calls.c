@@ -191,8 +191,7 @@ static const lks_rpc_method *const methods[] = {
     LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
         LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 
-/* "Lock.Acquire" is the method /lockstock.v1.LockService/Acquire. */
-static const lks_rpc_method *method_at(lua_State *L, int index)
+const lks_rpc_method *method_at(lua_State *L, int index)
 {
     const char *name = luaL_checkstring(L, index), *dot = strchr(name, '.');
     char end[128];
@@ -203,6 +202,27 @@ static const lks_rpc_method *method_at(lua_State *L, int index)
             return methods[i];
     luaL_error(L, "no service has a method %s", name);
     return NULL;
+}
+
+/* methods(): {service = "Lock", name = "Lock.Acquire", effect = "WRITE"} of each */
+static int l_methods(lua_State *L)
+{
+    static const char *const effects[] = {
+        [LKS_RPC_EFFECT_READ] = "READ", [LKS_RPC_EFFECT_WRITE] = "WRITE", [LKS_RPC_EFFECT_ADMIN] = "ADMIN"};
+
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const char *service = strrchr(methods[i]->path, '.') + 1, *end = strstr(service, "Service/");
+        lua_createtable(L, 0, 4);
+        lua_pushlstring(L, service, (size_t)(end - service));
+        lua_pushfstring(L, "%s.%s", lua_tostring(L, -1), end + strlen("Service/"));
+        lua_setfield(L, -3, "name");
+        lua_setfield(L, -2, "service");
+        lua_pushstring(L, effects[methods[i]->effect]);
+        lua_setfield(L, -2, "effect");
+        lua_seti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
 }
 
 typedef struct pending {
@@ -305,4 +325,6 @@ void lua_world_open_calls(lua_State *L)
     lua_setfield(L, -2, "redis");
     lua_pushcfunction(L, l_channel);
     lua_setfield(L, -2, "channel");
+    lua_pushcfunction(L, l_methods);
+    lua_setfield(L, -2, "methods");
 }
