@@ -312,9 +312,19 @@ static int call_cancel(lua_State *L)
     return 0;
 }
 
+/* free(): before the case ends */
+static int call_free(lua_State *L)
+{
+    pending *p = thing_at(L, 1, "Call");
+
+    lks_call_free(p->call);
+    p->call = NULL;
+    return 0;
+}
+
 static const luaL_Reg channel_methods[] = {{"start", ch_start}, {"call", ch_call}, {"close", ch_close}, {NULL, NULL}};
 static const luaL_Reg call_methods[] = {
-    {"done", call_done}, {"wait", call_wait}, {"cancel", call_cancel}, {NULL, NULL}};
+    {"done", call_done}, {"wait", call_wait}, {"cancel", call_cancel}, {"free", call_free}, {NULL, NULL}};
 
 void lua_world_open_calls(lua_State *L)
 {
