@@ -113,14 +113,29 @@ void free_response(buy_response *response)
     lks_message_free(response ? &response->base : NULL);
 }
 
-void expect_bought(const lks_rpc_method *method, const buy_request *request)
+buy_response *answer_to(const lks_rpc_method *method, const buy_request *request)
 {
     lks_error error;
-    buy_response *response = buy(method, request, &error);
+    buy_response *response = buy_within(method, request, LIMIT_MS / 4, &error);
 
     if (!response)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    return response;
+}
+
+void expect_bought(const lks_rpc_method *method, const buy_request *request)
+{
+    buy_response *response = answer_to(method, request);
+
     assert_int_equal(response->outcome, LOCKSTOCK__TEST__BOUGHT__BOUGHT_YES);
+    free_response(response);
+}
+
+void expect_attempt(const lks_rpc_method *method, const buy_request *request, int64_t attempt)
+{
+    buy_response *response = answer_to(method, request);
+
+    assert_int_equal(response->attempt, attempt);
     free_response(response);
 }
 
@@ -164,18 +179,27 @@ lks_call *start(const lks_rpc_method *method, const buy_request *request)
     return start_on(shop_way, method, request, LIMIT_MS);
 }
 
-const buy_response *ended(lks_call *call, lks_error *error)
+const buy_response *ended(lks_call *call)
 {
-    lks_call_wait(call, error);
+    lks_error error;
+
+    if (lks_call_wait(call, &error) != LKS_OK)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
     return (const buy_response *)lks_call_response(call);
 }
 
 void expect_ended(lks_call *call)
 {
+    ended(call);
+    lks_call_free(call);
+}
+
+void expect_failed(lks_call *call, lks_code code, lks_applied applied, const char *message)
+{
     lks_error error;
 
-    if (!ended(call, &error))
-        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    lks_call_wait(call, &error);
+    expect_error(&error, code, applied, message);
     lks_call_free(call);
 }
 

@@ -39,7 +39,10 @@ buy_response *buy_within(const lks_rpc_method *method, const buy_request *reques
 buy_response *buy(const lks_rpc_method *method, const buy_request *request, lks_error *error);
 void free_response(buy_response *response);
 
+/* What the call gives, which must not fail, nor wait until a lease ends. */
+buy_response *answer_to(const lks_rpc_method *method, const buy_request *request);
 void expect_bought(const lks_rpc_method *method, const buy_request *request);
+void expect_attempt(const lks_rpc_method *method, const buy_request *request, int64_t attempt);
 void expect_error(const lks_error *error, lks_code code, lks_applied applied, const char *message);
 void expect_refused(const lks_rpc_method *method, const buy_request *request, lks_code code, const char *message);
 
@@ -52,10 +55,11 @@ lks_call *start_and_hold(const lks_rpc_method *method, buy_request *request);
 void let_end(lks_call *call);
 
 /* Waits for its end: the response, which lives as long as the call. */
-const buy_response *ended(lks_call *call, lks_error *error);
+const buy_response *ended(lks_call *call);
 
-/* Its end, with a response. Frees it. */
+/* Its end, with a response, or an error. They free it. */
 void expect_ended(lks_call *call);
+void expect_failed(lks_call *call, lks_code code, lks_applied applied, const char *message);
 
 bool same_answer(const buy_response *a, const buy_response *b);
 

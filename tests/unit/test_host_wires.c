@@ -188,9 +188,8 @@ static void free_order(order *response)
 /* promise CH9: a host serves every transport in the same way; calls over the limits are refused or not read */
 static void a_handler_knows_its_call(void **state)
 {
-    void *caller = start((lks_host_options){.timeout_ms = 60000});
-
     static const uint32_t timeouts_ms[] = {40000, 0, 4000000}; /* the host cuts the last; 0: as long as it allows */
+    void *caller = start((lks_host_options){.timeout_ms = 60000});
 
     for (size_t i = 0; i < 3; i++) {
         send_call(caller, &shop_buy_method, "\x0a\x04pear", 6, timeouts_ms[i]);
