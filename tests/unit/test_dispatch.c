@@ -354,7 +354,7 @@ TEST(an_entry_that_stands_twice_is_refused)
         start_get_item(1, &call);
         expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_check(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
+        assert_int_equal(here.sink.check(here.sink.arg, here.peers[1], &call.who, get_item, 0, &error),
                          LKS_INVALID_ARGUMENT);
     }
     assert_int_equal(here.store.n, 0);
