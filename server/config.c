@@ -321,6 +321,22 @@ const char *config_where(const settings *config, const char *name)
     return config->where[options_find(config_keys, config_keys_len, name, strlen(name)) - config_keys];
 }
 
+void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg)
+{
+    char flag[SIMILAR_BYTES];
+
+    for (size_t i = 0; i < N_ACTIONS; i++) {
+        snprintf(flag, sizeof flag, "--%s", actions[i].name);
+        visit(arg, flag, actions[i].help);
+    }
+}
+
+static void print_action(void *arg, const char *flag, const char *help)
+{
+    (void)arg;
+    printf("  %-28s %s\n", flag, help);
+}
+
 void config_print_help(void)
 {
     printf("usage: lockstockd [--flag value]...\n\n"
@@ -330,9 +346,8 @@ void config_print_help(void)
     for (size_t i = 0; i < config_keys_len; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", config_keys[i].name, config_keys[i].help, "",
                config_keys[i].initial ? config_keys[i].initial : "none");
-    printf("  %-28s %s\n", "--config", "a file of settings");
-    for (size_t i = 0; i < N_ACTIONS; i++)
-        printf("  --%-26s %s\n", actions[i].name, actions[i].help);
+    print_action(NULL, "--config", "a file of settings");
+    config_each_action(print_action, NULL);
 }
 
 /* Prints stars for a password in a URL. */

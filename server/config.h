@@ -74,6 +74,9 @@ extern const size_t config_keys_len;
  * config_free. */
 const char *config_where(const settings *config, const char *name);
 
+/* Calls visit for each flag that chooses an action. */
+void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg);
+
 /* Prints every flag with its default. */
 void config_print_help(void);
 
