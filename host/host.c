@@ -482,31 +482,11 @@ static lks_code check(const lks_host_options *o, lks_error *error)
 
 static lks_code start(lks_host *host, lks_error *error)
 {
-    calls_options calls_wanted = {
-        .loop = &host->loop,
-        .services = host->services,
-        .limits = lks_rpc_scan_defaults,
-        .guards = host->options.guards,
-        .tell = host->options.log,
-        .tell_arg = host->options.log_arg,
-        .interceptors = host->options.interceptors,
-        .n_interceptors = host->options.n_interceptors,
-        .authenticate = host->options.authenticate,
-        .authenticate_arg = host->options.authenticate_arg,
-        .timeout_ms = host->options.timeout_ms,
-        .threads = host->options.threads,
-        .threads_max = host->options.threads_max,
-        .in_flight_max = host->options.in_flight_max,
-        .in_flight_per_connection = host->options.in_flight_per_connection,
-    };
-
-    calls_wanted.limits.string_bytes = calls_wanted.limits.bytes_bytes = host->options.message_bytes_max;
-    calls_wanted.limits.open_enums = host->options.open_enums;
     host->budget = budget_new(host->options.memory_bytes);
     host->health = health_new(&(health_services){.knows = is_served, .each = each_served, .arg = host});
     if (!host->budget || !host->health || !host->services)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    lks_code code = calls_new(&calls_wanted, &host->calls, error);
+    lks_code code = calls_new(&host->loop, &host->options, host->services, &host->calls, error);
     if (code != LKS_OK)
         return code;
     host->sink = calls_sink(host->calls);

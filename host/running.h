@@ -124,7 +124,9 @@ typedef struct pool {
 } pool;
 
 struct calls {
-    calls_options options;
+    lks_host_options options;
+    services *services;
+    lks_rpc_scan_limits limits; /* of a request */
     size_t n_calls;
     caller_list callers;
     uv_async_t wake;
