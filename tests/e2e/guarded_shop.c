@@ -56,25 +56,27 @@ static const lks_rpc_guard_lock
     told_locks = {.prefix = "item", .keys = by_items, .group = "items", .busy = LOCKSTOCK__TEST__BOUGHT__BOUGHT_BUSY},
     coded_locks = {.prefix = "item", .keys = by_items, .group = "items"};
 
-#define GUARD(name, its_limit, its_once, its_locks)                       \
-    static const lks_rpc_guard name##_guard = {.rate_limit = (its_limit), \
-                                               .idempotency = (its_once), \
-                                               .lock = (its_locks),       \
-                                               .outcome = "outcome",      \
-                                               .retry_after = "retry_after_ms"};
-GUARD(buy, &wide, &once, &locks)
-GUARD(once, NULL, &once, NULL)
-GUARD(short, NULL, &short_once, &short_locks)
-GUARD(told, &narrow, &told_once, &told_locks)
-GUARD(coded, &coded, &coded_once, &coded_locks)
-GUARD(lock, NULL, NULL, &coded_locks)
-GUARD(queue, NULL, NULL, &locks)
-GUARD(open, &open_limit, NULL, NULL)
-GUARD(limit, &coded, NULL, NULL)
-GUARD(one, &shared, NULL, NULL)
-GUARD(other, &shared, NULL, NULL)
-GUARD(bucket, &bucket, NULL, NULL)
-GUARD(alone, NULL, &alone_once, NULL)
+#define GUARD(its_limit, its_once, its_locks)          \
+    (&(const lks_rpc_guard){.rate_limit = (its_limit), \
+                            .idempotency = (its_once), \
+                            .lock = (its_locks),       \
+                            .outcome = "outcome",      \
+                            .retry_after = "retry_after_ms"})
+#define GUARDED_METHODS(X)                                    \
+    X(buy, Buy, GUARD(&wide, &once, &locks))                  \
+    X(once, Once, GUARD(NULL, &once, NULL))                   \
+    X(short, Short, GUARD(NULL, &short_once, &short_locks))   \
+    X(told, Told, GUARD(&narrow, &told_once, &told_locks))    \
+    X(coded, Coded, GUARD(&coded, &coded_once, &coded_locks)) \
+    X(lock, Lock, GUARD(NULL, NULL, &coded_locks))            \
+    X(queue, Queue, GUARD(NULL, NULL, &locks))                \
+    X(open, Open, GUARD(&open_limit, NULL, NULL))             \
+    X(limit, Limit, GUARD(&coded, NULL, NULL))                \
+    X(one, One, GUARD(&shared, NULL, NULL))                   \
+    X(other, Other, GUARD(&shared, NULL, NULL))               \
+    X(bucket, Bucket, GUARD(&bucket, NULL, NULL))             \
+    X(alone, Alone, GUARD(NULL, &alone_once, NULL))           \
+    X(free, Free, NULL)
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
@@ -234,35 +236,16 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
 
 /* ---- the service ------------------------------------------------------------------------------ */
 
-#define METHOD(name, Name)                                      \
+#define METHOD(name, Name, its_guard)                           \
     const lks_rpc_method guarded_##name = {                     \
         .path = "/lockstock.test.GuardedShop/" #Name,           \
         .request = &lockstock__test__buy_request__descriptor,   \
         .response = &lockstock__test__buy_response__descriptor, \
         .effect = LKS_RPC_EFFECT_WRITE,                         \
     };
-METHOD(buy, Buy)
-METHOD(once, Once)
-METHOD(short, Short)
-METHOD(told, Told)
-METHOD(coded, Coded)
-METHOD(lock, Lock)
-METHOD(queue, Queue)
-METHOD(open, Open)
-METHOD(limit, Limit)
-METHOD(alone, Alone)
-METHOD(free, Free)
-METHOD(one, One)
-METHOD(other, Other)
-METHOD(bucket, Bucket)
-
-static const lks_rpc_binding bindings[] = {
-    {&guarded_buy, act, &buy_guard},     {&guarded_once, act, &once_guard},   {&guarded_short, act, &short_guard},
-    {&guarded_told, act, &told_guard},   {&guarded_coded, act, &coded_guard}, {&guarded_lock, act, &lock_guard},
-    {&guarded_queue, act, &queue_guard}, {&guarded_open, act, &open_guard},   {&guarded_limit, act, &limit_guard},
-    {&guarded_one, act, &one_guard},     {&guarded_other, act, &other_guard}, {&guarded_bucket, act, &bucket_guard},
-    {&guarded_alone, act, &alone_guard}, {&guarded_free, act, NULL},
-};
+#define BINDING(name, Name, its_guard) {&guarded_##name, act, its_guard},
+GUARDED_METHODS(METHOD)
+static const lks_rpc_binding bindings[] = {GUARDED_METHODS(BINDING)};
 
 lks_rpc_service guarded_service(guarded_shop *shop)
 {
