@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +121,8 @@ static lks_code sell(const guarded_shop *shop, lks_rpc_context *context, const b
                      lks_error *error)
 {
     if (!is_taken(shop, context)) {
-        if (shop->prints)
-            printf("stale %s attempt=%" PRId64 " lost=%d\n", in->order_id, lks_guard_attempt(context),
-                   lks_guard_is_lost(context));
+        printf("stale %s attempt=%" PRId64 " lost=%d\n", in->order_id, lks_guard_attempt(context),
+               lks_guard_is_lost(context));
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a later holder was here");
     }
     write_effect(shop, in->order_id, lks_guard_attempt(context));
@@ -151,7 +151,7 @@ static void on_cancel(void *arg)
     struct job *job = arg;
 
     atomic_store(&job->cancelled, true);
-    atomic_fetch_add(&job->shop->cancelled, 1);
+    printf("cancelled %s\n", job->in->order_id);
 }
 
 static void *go_on(void *arg)
@@ -163,7 +163,6 @@ static void *go_on(void *arg)
     lks_code code = lks_host_is_cancelled(job->context)
                         ? lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_NO, "nobody waits for it")
                         : sell(job->shop, job->context, job->in, job->out, &error);
-    atomic_fetch_sub(&job->shop->running, 1);
     lks_host_finish(job->call, code, &error);
     free(job);
     return NULL;
@@ -186,7 +185,7 @@ static lks_code defer(guarded_shop *shop, lks_rpc_context *context, const buy_re
 
     *job = (struct job){.shop = shop, .call = lks_host_defer(context), .context = context, .in = in, .out = out};
     lks_host_on_cancel(job->call, on_cancel, job);
-    atomic_fetch_add(&shop->running, 1);
+    printf("deferred %s\n", in->order_id);
     if (pthread_create(&thread, NULL, go_on, job) != 0)
         abort();
     pthread_detach(thread);
@@ -200,8 +199,7 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
     const buy_request *in = (const buy_request *)request;
     buy_response *out = (buy_response *)response;
 
-    if (shop->prints)
-        printf("running %s attempt=%" PRId64 "\n", in->order_id, lks_guard_attempt(context));
+    printf("running %s attempt=%" PRId64 "\n", in->order_id, lks_guard_attempt(context));
     switch ((int)in->doing) {
     case LOCKSTOCK__TEST__DOING__DOING_FAIL:
         if (in->applied != LKS_APPLIED_NO)
@@ -210,9 +208,7 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
                       lks_guard_attempt(context));
         return (lks_code)in->code;
     case LOCKSTOCK__TEST__DOING__DOING_WAIT:
-        atomic_fetch_add(&shop->running, 1);
         await_gate(shop, NULL);
-        atomic_fetch_sub(&shop->running, 1);
         if (in->code != 0)
             return lks_error_set(error, (lks_code)in->code, LKS_APPLIED_NO, "order_id: not now");
         break;
@@ -237,19 +233,23 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
 /* ---- the service ------------------------------------------------------------------------------ */
 
 #define METHOD(name, Name, its_guard)                           \
-    const lks_rpc_method guarded_##name = {                     \
-        .path = "/lockstock.test.GuardedShop/" #Name,           \
+    static const lks_rpc_method guarded_##name = {              \
+        .path = "/lockstock.test.ShopService/" #Name,           \
         .request = &lockstock__test__buy_request__descriptor,   \
         .response = &lockstock__test__buy_response__descriptor, \
         .effect = LKS_RPC_EFFECT_WRITE,                         \
+        .natural_id = "order_id",                               \
     };
 #define BINDING(name, Name, its_guard) {&guarded_##name, act, its_guard},
 GUARDED_METHODS(METHOD)
 static const lks_rpc_binding bindings[] = {GUARDED_METHODS(BINDING)};
+#define ADDRESS(name, Name, its_guard) &guarded_##name,
+const lks_rpc_method *const guarded_methods[] = {GUARDED_METHODS(ADDRESS)};
+const size_t guarded_methods_len = sizeof guarded_methods / sizeof *guarded_methods;
 
 lks_rpc_service guarded_service(guarded_shop *shop)
 {
-    return (lks_rpc_service){.name = "lockstock.test.GuardedShop",
+    return (lks_rpc_service){.name = "lockstock.test.ShopService",
                              .n_bindings = sizeof bindings / sizeof *bindings,
                              .bindings = bindings,
                              .self = shop};

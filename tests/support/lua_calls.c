@@ -191,17 +191,33 @@ static const lks_rpc_method *const methods[] = {
     LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
         LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 
+static const lks_rpc_method *const *more_methods;
+static size_t n_more_methods;
+
+void lua_world_add_methods(const lks_rpc_method *const *more, size_t n)
+{
+    more_methods = more;
+    n_more_methods = n;
+}
+
+static const lks_rpc_method *method_of(const lks_rpc_method *const *all, size_t n, const char *end)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(strrchr(all[i]->path, '.'), end) == 0)
+            return all[i];
+    return NULL;
+}
+
 const lks_rpc_method *method_at(lua_State *L, int index)
 {
     const char *name = luaL_checkstring(L, index), *dot = strchr(name, '.');
     char end[128];
 
     snprintf(end, sizeof end, ".%.*sService/%s", dot ? (int)(dot - name) : 0, name, dot ? dot + 1 : name);
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(strrchr(methods[i]->path, '.'), end) == 0)
-            return methods[i];
-    luaL_error(L, "no service has a method %s", name);
-    return NULL;
+    const lks_rpc_method *found = method_of(methods, sizeof methods / sizeof *methods, end);
+    if (!found && !(found = method_of(more_methods, n_more_methods, end)))
+        luaL_error(L, "no service has a method %s", name);
+    return found;
 }
 
 /* methods(): {service = "Lock", name = "Lock.Acquire", effect = "WRITE"} of each */

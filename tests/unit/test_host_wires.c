@@ -588,6 +588,19 @@ TEST_WITH(an_unknown_value_is_refused_or_reaches_its_handler, no_set_up, tear_do
     free_order(response);
 }
 
+/* promise GD17: a host without a channel takes no guard */
+TEST_WITH(a_host_without_a_channel_takes_no_service_with_a_guard, no_set_up, tear_down)
+{
+    static const lks_rpc_guard guard;
+    const lks_rpc_binding binding = {.method = &shop_buy_method, .guard = &guard};
+    const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
+    lks_error error;
+
+    assert_int_equal(lks_host_open(NULL, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_FAILED_PRECONDITION);
+    assert_string_equal(error.message, "/lockstock.test.Shop/Buy: has a guard, but options.guards is NULL");
+}
+
 /* With TLS 1.3 a client hears of it only when it reads: here the greeting. */
 TEST_WITH(who_must_show_a_certificate_is_not_served_without, no_set_up, tear_down)
 {
