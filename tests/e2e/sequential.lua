@@ -43,6 +43,7 @@ local function finish(o)
   while not o.call:done() do coroutine.yield() end
   local got = answer("Stock." .. o.method, o.call:wait())
   o.call:free()
+  o.call = nil
   o.ended, n_answered = world.now_us(), n_answered + 1
   o.code, o.outcome, o.again = got.error.code, got.outcome, got.replayed or false
   if got.response then

@@ -260,25 +260,6 @@ static void handlers_run_side_by_side(void **state)
         expect_ok(caller);
 }
 
-/* promise CH9 */
-static void beyond_the_limit_calls_are_refused(void **state)
-{
-    void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 2});
-
-    send_call(caller, &shop_block_method, "", 0, 0);
-    shop_await(1);
-    send_call(caller, &shop_buy_method, "", 0, 0);
-    send_call(caller, &shop_buy_method, "", 0, 0);
-    outcome out = receive(caller);
-    assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
-    assert_int_equal(out.applied, LKS_APPLIED_NO);
-    assert_true(out.says_when);
-    shop_open();
-    expect_ok(caller);
-    expect_ok(caller);
-    assert_int_equal(the_shop.bought, 1);
-}
-
 /* A connection that sends more than it may have under way is read on when there is room again. */
 /* promise CH9 */
 static void what_one_connection_sends_is_served_in_time(void **state)
@@ -404,17 +385,28 @@ static void a_call_ends_at_its_deadline(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-typedef struct closing {
-    pthread_t thread;
-    uint32_t drain_ms;
-} closing;
+static pthread_t closing;
+static uint32_t drain_ms;
 
 static void *close_main(void *arg)
 {
-    lks_host_close(here.host, ((closing *)arg)->drain_ms);
+    lks_host_close(here.host, drain_ms);
     return NULL;
 }
 
+static void start_closing(uint32_t after_ms)
+{
+    drain_ms = after_ms;
+    assert_int_equal(pthread_create(&closing, NULL, close_main, NULL), 0);
+}
+
+static void await_closing(void)
+{
+    assert_int_equal(pthread_join(closing, NULL), 0);
+    here.host = NULL;
+}
+
+/* One runs, one waits, and one more is refused. */
 static void *start_with_a_call_that_waits(void)
 {
     void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 2});
@@ -425,6 +417,8 @@ static void *start_with_a_call_that_waits(void)
     send_call(caller, &shop_buy_method, "", 0, 0);
     outcome out = receive(caller);
     assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(out.applied, LKS_APPLIED_NO);
+    assert_true(out.says_when);
     return caller;
 }
 
@@ -432,15 +426,13 @@ static void *start_with_a_call_that_waits(void)
 static void closing_lets_what_waits_run(void **state)
 {
     void *caller = start_with_a_call_that_waits();
-    closing c = {.drain_ms = 60000};
     outcome out;
 
-    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    start_closing(60000);
     shop_open();
     expect_ok(caller);
     expect_ok(caller);
-    assert_int_equal(pthread_join(c.thread, NULL), 0);
-    here.host = NULL;
+    await_closing();
     assert_false(here.wire->driver->await(caller, &out));
     assert_int_equal(the_shop.bought, 1);
 }
@@ -449,35 +441,36 @@ static void closing_lets_what_waits_run(void **state)
 static void closing_at_once_refuses_what_waits(void **state)
 {
     void *caller = start_with_a_call_that_waits();
-    closing c = {.drain_ms = 0};
 
-    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    start_closing(0);
     expect_failure(caller, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     shop_open();
     expect_ok(caller);
-    assert_int_equal(pthread_join(c.thread, NULL), 0);
-    here.host = NULL;
+    await_closing();
     assert_int_equal(the_shop.bought, 0);
 }
 
+#define CASE(name)  \
+    {               \
+#name, name \
+    }
 static const struct {
     const char *name;
     CMUnitTestFunction run;
 } cases[] = {
-    {"a_handler_knows_its_call", a_handler_knows_its_call},
-    {"each_refusal_has_its_code", each_refusal_has_its_code},
-    {"a_response_too_long_is_told_truly", a_response_too_long_is_told_truly},
-    {"a_request_too_long_is_not_taken", a_request_too_long_is_not_taken},
-    {"handlers_run_side_by_side", handlers_run_side_by_side},
-    {"beyond_the_limit_calls_are_refused", beyond_the_limit_calls_are_refused},
-    {"what_one_connection_sends_is_served_in_time", what_one_connection_sends_is_served_in_time},
-    {"connections_take_turns", connections_take_turns},
-    {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
-    {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
-    {"a_silent_or_old_connection_ends", a_silent_or_old_connection_ends},
-    {"a_call_ends_at_its_deadline", a_call_ends_at_its_deadline},
-    {"closing_lets_what_waits_run", closing_lets_what_waits_run},
-    {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
+    CASE(a_handler_knows_its_call),
+    CASE(each_refusal_has_its_code),
+    CASE(a_response_too_long_is_told_truly),
+    CASE(a_request_too_long_is_not_taken),
+    CASE(handlers_run_side_by_side),
+    CASE(what_one_connection_sends_is_served_in_time),
+    CASE(connections_take_turns),
+    CASE(calls_of_a_lost_connection_are_not_run),
+    CASE(a_cancelled_call_is_not_run),
+    CASE(a_silent_or_old_connection_ends),
+    CASE(a_call_ends_at_its_deadline),
+    CASE(closing_lets_what_waits_run),
+    CASE(closing_at_once_refuses_what_waits),
 };
 
 /* ---- options --------------------------------------------------------------------------------------- */
