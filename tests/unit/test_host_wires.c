@@ -450,27 +450,23 @@ static void closing_at_once_refuses_what_waits(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-#define CASE(name)  \
-    {               \
-#name, name \
-    }
 static const struct {
     const char *name;
     CMUnitTestFunction run;
 } cases[] = {
-    CASE(a_handler_knows_its_call),
-    CASE(each_refusal_has_its_code),
-    CASE(a_response_too_long_is_told_truly),
-    CASE(a_request_too_long_is_not_taken),
-    CASE(handlers_run_side_by_side),
-    CASE(what_one_connection_sends_is_served_in_time),
-    CASE(connections_take_turns),
-    CASE(calls_of_a_lost_connection_are_not_run),
-    CASE(a_cancelled_call_is_not_run),
-    CASE(a_silent_or_old_connection_ends),
-    CASE(a_call_ends_at_its_deadline),
-    CASE(closing_lets_what_waits_run),
-    CASE(closing_at_once_refuses_what_waits),
+    {"a_handler_knows_its_call", a_handler_knows_its_call},
+    {"each_refusal_has_its_code", each_refusal_has_its_code},
+    {"a_response_too_long_is_told_truly", a_response_too_long_is_told_truly},
+    {"a_request_too_long_is_not_taken", a_request_too_long_is_not_taken},
+    {"handlers_run_side_by_side", handlers_run_side_by_side},
+    {"what_one_connection_sends_is_served_in_time", what_one_connection_sends_is_served_in_time},
+    {"connections_take_turns", connections_take_turns},
+    {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
+    {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
+    {"a_silent_or_old_connection_ends", a_silent_or_old_connection_ends},
+    {"a_call_ends_at_its_deadline", a_call_ends_at_its_deadline},
+    {"closing_lets_what_waits_run", closing_lets_what_waits_run},
+    {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
 };
 
 /* ---- options --------------------------------------------------------------------------------------- */
