@@ -9,13 +9,24 @@ local ENDING = "UNAVAILABLE NO the server is shutting down"
 -- promise GD14
 function case.a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it()
   local first, other = hold("Queue", X), to_host(host)
-  begin("Buy", X2, other)
+  begin("Queue", X2, other)
   until_waiters(1)
   other:close()
   until_waiters(0)
   let_end(first)
   eq(n_effects "o-2", 0)
-  eq(buy("Buy", X2), {attempt = 1}) -- who waited had no attempt yet
+end
+
+-- An Enter with an attempt waits on for its locks: what it is granted is given back at once.
+-- promise GD14
+function case.what_is_granted_to_a_caller_who_went_away_is_given_back()
+  local first, other = hold("Queue", X), to_host(host)
+  begin("Buy", X2, other)
+  until_waiters(1)
+  other:close()
+  let_end(first)
+  buy("Buy", X2) "YES"
+  eq(n_effects "o-2", 1)
 end
 
 -- An Enter that waits may still begin an attempt when its caller is gone: that attempt ends at once.
