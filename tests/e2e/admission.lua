@@ -416,8 +416,12 @@ function case.refused_calls_are_logged_and_no_secret_is()
   for wire, c in pairs{tcp = tcp, tls = secured(urls.tls), wss = secured(urls.wss)} do
     refusal_is_logged(wire, function() return asks(c, "Id.Decode", nil, "wrong") end)
   end
-  use(open(urls.grpcs, {ca_file = file "ca", server_name = "localhost", token = "wrong" .. SECRET}))
-  refusal_is_logged("grpcs", function() return Id.Decode{}.error.code end)
+  write(file "empty", ("\0"):rep(5)) -- a message of gRPC
+  refusal_is_logged("grpcs", function()
+    local said = output_of(("curl -sk --http2 -D - -H 'content-type: application/grpc' -H 'te: trailers' -H 'authorization: Bearer wrong%s'"
+      .. " --data-binary @%s https://%s/lockstock.v1.IdService/Decode"):format(SECRET, file "empty", urls.grpcs:sub(9)))
+    return said:find("grpc-status: 16", 1, true) and "UNAUTHENTICATED" or said
+  end)
   asks(tcp, "Lock.Acquire", {token = PAYLOAD .. "-of-the-lock", owner = PAYLOAD, lease_ms = 60000, targets = {{name = PAYLOAD}}},
     "ops") "OK"
   puts(tcp, PAYLOAD, "shop") "OK"
