@@ -69,12 +69,12 @@ local function store_url(password) return (store:url():gsub("^unix://", "unix://
 local function start_server()
   store = world.redis()
   redis("CONFIG SET requirepass " .. PASSWORD)
-  urls = {tls = "tls://127.0.0.1:" .. world.free_port(), wss = ("wss://127.0.0.1:%d/calls"):format(world.free_port()),
-    grpcs = "grpcs://127.0.0.1:" .. world.free_port(), unix = "unix://" .. file "s"}
+  urls = {tls = "tls://127.0.0.1:0", wss = "wss://127.0.0.1:0/calls", grpcs = "grpcs://127.0.0.1:0", unix = "unix://" .. file "s"}
   local args = {"--policy", file "policy", "--tokens", file "tokens", "--tls-certificate", file "server", "--tls-key",
     file "server.key", "--tls-client-ca", file "client-ca", "--allow-unsafe-store", "--log-level=debug"}
   for _, url in pairs(urls) do args[#args + 1] = "--listen=" .. url end
   s = world.server{store = store_url(PASSWORD), args = args}
+  for scheme in pairs(urls) do urls[scheme] = s:output():match("event=listening url=(" .. scheme .. "://%S+)") end
   tcp = world.caller(s:url())
 end
 
