@@ -267,8 +267,8 @@ static void end(struct running *r)
     if (r->held > 0)
         budget_give(c->bytes, r->held);
     heap_clear(&all->timers.heap, &r->deadline);
-    if (r->wrong && all->options.tell)
-        all->options.tell(all->options.tell_arg, true, "bad-answer", line_of(r, line));
+    if (r->wrong && all->options.log)
+        all->options.log(all->options.log_arg, true, "bad-answer", line_of(r, line));
     if (!r->answered)
         answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error, &r->context.added);
     give_arena(all, r->arena);
@@ -448,7 +448,7 @@ static bool is_over_limit(const serve_load *load)
 static const lks_rpc_method *on_method(void *arg, const char *path)
 {
     const calls *all = arg;
-    const lks_rpc_route *route = services_find(all->options.services, path);
+    const lks_rpc_route *route = services_find(all->services, path);
 
     return route ? route->method : NULL;
 }
@@ -456,7 +456,7 @@ static const lks_rpc_method *on_method(void *arg, const char *path)
 static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
 {
     calls *all = arg;
-    const lks_rpc_route *route = services_find(all->options.services, call->path);
+    const lks_rpc_route *route = services_find(all->services, call->path);
     lks_error error = {0};
     struct running *r = NULL;
     const lks_rpc_method *method = route ? route->method : NULL;
@@ -507,7 +507,7 @@ static lks_code on_check(void *arg, const caller *from, const credentials *who, 
     (void)from;
     (void)who;
 
-    if (effect || services_find(all->options.services, path))
+    if (effect || services_find(all->services, path))
         return LKS_OK;
     return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
 }
@@ -549,22 +549,26 @@ static void on_wake(uv_async_t *wake)
     pool_watch(all);
 }
 
-lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
+lks_code calls_new(uv_loop_t *loop, const lks_host_options *options, services *served, calls **ret, lks_error *error)
 {
     calls *all = calloc(1, sizeof *all);
 
     if (!all)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     all->options = *options;
+    all->services = served;
+    all->limits = lks_rpc_scan_defaults;
+    all->limits.string_bytes = all->limits.bytes_bytes = options->message_bytes_max;
+    all->limits.open_enums = options->open_enums;
     all->references = 1;
     TAILQ_INIT(&all->callers);
     TAILQ_INIT(&all->finished);
     TAILQ_INIT(&all->due);
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->changed, NULL);
-    uv_async_init(options->loop, &all->wake, on_wake);
+    uv_async_init(loop, &all->wake, on_wake);
     all->wake.data = all;
-    loop_timers_init(&all->timers, options->loop, all);
+    loop_timers_init(&all->timers, loop, all);
     all->arenas_max = options->threads + ARENAS_SPARE;
     all->arenas = calloc(all->arenas_max, sizeof *all->arenas);
     *ret = all;
@@ -666,7 +670,7 @@ void unref(calls *all)
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->lock);
     free(all->arenas);
-    services_free(all->options.services);
+    services_free(all->services);
     free(all);
 }
 

@@ -27,26 +27,11 @@ struct uv_loop_s;
 
 typedef struct calls calls;
 
-typedef struct calls_options {
-    struct uv_loop_s *loop;
-    services *services;         /* complete before the first call; freed with the calls */
-    lks_rpc_scan_limits limits; /* of a request */
-    struct lks_channel *guards; /* NULL: no method has guards */
-    lks_host_log *tell;         /* may be NULL */
-    void *tell_arg;
-    const lks_host_interceptor *interceptors;
-    size_t n_interceptors;
-    lks_host_authenticate *authenticate; /* NULL: no caller has a principal */
-    void *authenticate_arg;
-    uint32_t timeout_ms; /* of a call that names none; also the longest */
-    uint32_t threads, threads_max;
-    uint32_t in_flight_max;            /* calls that wait or run; more are refused */
-    uint32_t in_flight_per_connection; /* beyond it a connection is not read from */
-} calls_options;
-
-/* Starts the threads. LKS_RESOURCE_EXHAUSTED: no memory or no threads; *ret must be closed and freed even then, unless
+/* Starts the threads. Copies the options, which are complete. The services are complete before the first call, and
+ * freed with the calls. LKS_RESOURCE_EXHAUSTED: no memory or no threads; *ret must be closed and freed even then, unless
  * it is NULL. */
-lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
+lks_code calls_new(struct uv_loop_s *loop, const lks_host_options *options, services *services, calls **ret,
+                   lks_error *error);
 
 /* Their sink. Everyone may call the methods that the engines serve themselves. */
 sink calls_sink(calls *all);

@@ -46,7 +46,15 @@ enum {
 
 typedef enum phase { RUNNING, DRAINING, STOPPING, FLUSHING, CLOSED } phase;
 
-typedef enum question { NOTHING, LISTEN, SET_HEALTH, RELOAD_TLS, CLOSE } question;
+/* What a thread asks the loop, and the answer. */
+typedef struct question {
+    enum { NOTHING, LISTEN, SET_HEALTH, RELOAD_TLS, CLOSE } kind; /* NOTHING: answered */
+    const char *url, *service;
+    bool serving;
+    uint32_t drain_ms;
+    uint16_t port;
+    lks_error error;
+} question;
 
 struct lks_host {
     lks_host_options options; /* complete */
@@ -72,14 +80,7 @@ struct lks_host {
     size_t n_left;     /* CLOSED: calls that have not ended */
     pthread_mutex_t lock;
     pthread_cond_t answered;
-    struct {
-        question question; /* NOTHING: answered */
-        const char *url, *service;
-        bool serving;
-        uint16_t port;
-        uint32_t drain_ms;
-        lks_error error;
-    } asked;
+    question asked;
 };
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -277,17 +278,24 @@ static void set_health(lks_host *host, const char *service, bool serving, lks_er
 /* The host whose loop this thread runs. */
 static _Thread_local const lks_host *loop_of_thread;
 
-static void answer(lks_host *host, question asked)
+static void answer(lks_host *host, question *asked)
 {
-    host->asked.error = (lks_error){0};
-    if (asked == LISTEN)
-        listen_on(host, host->asked.url, &host->asked.port, &host->asked.error);
-    else if (asked == RELOAD_TLS)
-        reload_tls(host, &host->asked.error);
-    else if (asked == SET_HEALTH)
-        set_health(host, host->asked.service, host->asked.serving, &host->asked.error);
-    else
-        begin_close(host, host->asked.drain_ms);
+    switch (asked->kind) {
+    case LISTEN:
+        listen_on(host, asked->url, &asked->port, &asked->error);
+        break;
+    case RELOAD_TLS:
+        reload_tls(host, &asked->error);
+        break;
+    case SET_HEALTH:
+        set_health(host, asked->service, asked->serving, &asked->error);
+        break;
+    case CLOSE:
+        begin_close(host, asked->drain_ms);
+        break;
+    default:
+        break;
+    }
 }
 
 static void on_wake(uv_async_t *wake)
@@ -295,13 +303,13 @@ static void on_wake(uv_async_t *wake)
     lks_host *host = wake->data;
 
     pthread_mutex_lock(&host->lock);
-    question asked = host->asked.question;
+    bool asked = host->asked.kind != NOTHING;
     pthread_mutex_unlock(&host->lock);
-    if (asked == NOTHING)
+    if (!asked)
         return;
-    answer(host, asked);
+    answer(host, &host->asked);
     pthread_mutex_lock(&host->lock);
-    host->asked.question = NOTHING;
+    host->asked.kind = NOTHING;
     pthread_cond_signal(&host->answered);
     pthread_mutex_unlock(&host->lock);
 }
@@ -319,19 +327,34 @@ static lks_code check_thread(const lks_host *host, lks_error *error)
 }
 
 /* Asks the loop, and waits for the answer. */
-static void run_question(lks_host *host, question asked)
+static void run_question(lks_host *host, const question *asked)
 {
     if (host->options.driven) {
-        answer(host, asked);
+        host->asked = *asked;
+        answer(host, &host->asked);
+        host->asked.kind = NOTHING;
         uv_async_send(&host->wake); /* makes the loop watch new handles */
         return;
     }
     pthread_mutex_lock(&host->lock);
-    host->asked.question = asked;
+    host->asked = *asked;
     uv_async_send(&host->wake);
-    while (host->asked.question != NOTHING)
+    while (host->asked.kind != NOTHING)
         pthread_cond_wait(&host->answered, &host->lock);
     pthread_mutex_unlock(&host->lock);
+}
+
+/* The same for a user's function. */
+static lks_code ask(lks_host *host, const question *asked, lks_error *error)
+{
+    lks_code code = check_thread(host, error);
+
+    if (code != LKS_OK)
+        return code;
+    run_question(host, asked);
+    if (error)
+        *error = host->asked.error;
+    return host->asked.error.code;
 }
 
 /* Blocks signals, so that the user's threads handle them. */
@@ -458,31 +481,11 @@ static lks_code check(const lks_host_options *o, lks_error *error)
 
 static lks_code start(lks_host *host, lks_error *error)
 {
-    calls_options calls_wanted = {
-        .loop = &host->loop,
-        .services = host->services,
-        .limits = lks_rpc_scan_defaults,
-        .guards = host->options.guards,
-        .tell = host->options.log,
-        .tell_arg = host->options.log_arg,
-        .interceptors = host->options.interceptors,
-        .n_interceptors = host->options.n_interceptors,
-        .authenticate = host->options.authenticate,
-        .authenticate_arg = host->options.authenticate_arg,
-        .timeout_ms = host->options.timeout_ms,
-        .threads = host->options.threads,
-        .threads_max = host->options.threads_max,
-        .in_flight_max = host->options.in_flight_max,
-        .in_flight_per_connection = host->options.in_flight_per_connection,
-    };
-
-    calls_wanted.limits.string_bytes = calls_wanted.limits.bytes_bytes = host->options.message_bytes_max;
-    calls_wanted.limits.open_enums = host->options.open_enums;
     host->budget = budget_new(host->options.memory_bytes);
     host->health = health_new(&(health_services){.knows = is_served, .each = each_served, .arg = host});
     if (!host->budget || !host->health || !host->services)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    lks_code code = calls_new(&calls_wanted, &host->calls, error);
+    lks_code code = calls_new(&host->loop, &host->options, host->services, &host->calls, error);
     if (code != LKS_OK)
         return code;
     host->sink = calls_sink(host->calls);
@@ -548,14 +551,8 @@ lks_code lks_host_limit(lks_host *host, const char *method, uint32_t calls_max, 
 
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error)
 {
-    lks_code code = check_thread(host, error);
-    if (code != LKS_OK)
-        return code;
-    host->asked.url = url;
-    run_question(host, LISTEN);
-    code = host->asked.error.code;
-    if (error)
-        *error = host->asked.error;
+    lks_code code = ask(host, &(question){.kind = LISTEN, .url = url}, error);
+
     if (code == LKS_OK && port)
         *port = host->asked.port;
     return code;
@@ -563,26 +560,12 @@ lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_er
 
 lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, lks_error *error)
 {
-    lks_code code = check_thread(host, error);
-    if (code != LKS_OK)
-        return code;
-    host->asked.service = service;
-    host->asked.serving = serving;
-    run_question(host, SET_HEALTH);
-    if (error)
-        *error = host->asked.error;
-    return host->asked.error.code;
+    return ask(host, &(question){.kind = SET_HEALTH, .service = service, .serving = serving}, error);
 }
 
 lks_code lks_host_reload_tls(lks_host *host, lks_error *error)
 {
-    lks_code code = check_thread(host, error);
-    if (code != LKS_OK)
-        return code;
-    run_question(host, RELOAD_TLS);
-    if (error)
-        *error = host->asked.error;
-    return host->asked.error.code;
+    return ask(host, &(question){.kind = RELOAD_TLS}, error);
 }
 
 lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
@@ -591,9 +574,8 @@ lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
         return LKS_OK;
     if (check_thread(host, NULL) != LKS_OK || calls_is_handler(host->calls))
         return LKS_FAILED_PRECONDITION;
-    host->asked.drain_ms = drain_ms;
     if (host->started) {
-        run_question(host, CLOSE);
+        run_question(host, &(question){.kind = CLOSE, .drain_ms = drain_ms});
     } else {
         close_all(host);
         uv_run(&host->loop, UV_RUN_DEFAULT);

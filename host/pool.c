@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "calls.h"
 #include "running.h"
 
 enum { STALL_NS = 10 * CLOCK_NS_PER_MS, IDLE_S = 10 };

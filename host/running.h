@@ -12,12 +12,15 @@
 #include <stdatomic.h>
 
 #include <lockstock/host.h>
+#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-#include "calls.h"
 #include "host/peer.h"
+#include "host/services.h"
 #include "net/loop_timers.h"
+#include "net/sink.h"
 
+typedef struct calls calls;
 typedef TAILQ_HEAD(, running) running_list;
 typedef TAILQ_HEAD(, caller) caller_list;
 
@@ -124,7 +127,9 @@ typedef struct pool {
 } pool;
 
 struct calls {
-    calls_options options;
+    lks_host_options options;
+    services *services;
+    lks_rpc_scan_limits limits; /* of a request */
     size_t n_calls;
     caller_list callers;
     uv_async_t wake;

@@ -35,7 +35,7 @@ static const lks_host_interceptor *interceptor_of(const struct running *r, size_
 
 static lks_code authenticate(struct running *r)
 {
-    const calls_options *options = &r->all->options;
+    const lks_host_options *options = &r->all->options;
 
     if (!options->authenticate)
         return LKS_OK;
@@ -66,8 +66,8 @@ static bool prepare(struct running *r)
         refuse_stopped(r);
         return false;
     }
-    if (!r->request && lks_rpc_request_unpack_within(method, r->payload, r->payload_len, &r->all->options.limits,
-                                                     r->arena, &r->request, &r->error) != LKS_OK)
+    if (!r->request && lks_rpc_request_unpack_within(method, r->payload, r->payload_len, &r->all->limits, r->arena,
+                                                     &r->request, &r->error) != LKS_OK)
         return false;
     if (!r->response && !(r->response = lks_rpc_response_new(method, r->arena))) {
         lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

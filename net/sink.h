@@ -1,5 +1,5 @@
 /* Receives the calls of the engines. An engine (sp_server, grpc) turns bytes into calls and answers into bytes. The
- * sink decides what a call means, which callers may make it and when it runs: lockstockd's is server/calls/intake.h, a
+ * sink decides what a call means, which callers may make it and when it runs: lockstockd's is server/calls/dispatch.h, a
  * host's is host/calls.h. Loop thread only.
  *
  *   connection --open--> caller --take--> call --done--> answer

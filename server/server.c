@@ -18,7 +18,7 @@
 #include <lockstock/rpc/method.h>
 #include <uv.h>
 
-#include "calls/intake.h"
+#include "calls/dispatch.h"
 #include "certificates.h"
 #include "check.h"
 #include "conditions.h"
@@ -85,7 +85,6 @@ typedef struct server {
     callers *callers;
     tracing *tracing;
     dispatch *dispatch;
-    intake intake;
     sink sink;
     identity *identity;
     reload reload;
@@ -521,6 +520,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
     open_peers(s);
     const dispatch_options options = {
         .memory = s->budget,
+        .callers = s->callers,
         .store = s->store,
         .alarms = s->alarms,
         .waiters = s->waiters,
@@ -544,8 +544,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
     };
     s->dispatch = dispatch_new(&options);
     dispatch_set_identity(s->dispatch, s->identity);
-    s->intake = (intake){.callers = s->callers, .dispatch = s->dispatch};
-    s->sink = intake_sink(&s->intake);
+    s->sink = dispatch_sink(s->dispatch);
     return frames_new(&s->sink, (size_t)s->config->message_bytes, &s->frames, error);
 }
 

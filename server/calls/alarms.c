@@ -212,13 +212,8 @@ static void fill_question(question *q, lks_rpc_slice base, const char *function,
                           unsigned weight)
 {
     q->args[0] = argument;
-    q->call = (store_call){.base = base,
-                           .function = function,
-                           .n_args = 1,
-                           .max_args = 1,
-                           .args = q->args,
-                           .weight = weight,
-                           .repeatable = true};
+    q->call = (store_call){
+        .base = base, .function = function, .n_args = 1, .args = q->args, .weight = weight, .repeatable = true};
 }
 
 static question *new_question(const alarm_clock *a)

@@ -16,7 +16,8 @@ enum {
     COST_FACTOR_MAX = 8,
     OWNERS_SHARE = 32, /* places of one owner while another calls */
     STALL_NS = 20 * 1000000,
-    LOOK_NS = 200 * 1000, /* the maximum time of one check of queues */
+    LOOK_MS = 10,         /* how often the length of queues is checked */
+    LOOK_NS = 200 * 1000, /* the maximum time of one check */
     QUEUE_PART = 4,       /* a call may queue for 1/QUEUE_PART of the time that it has left */
     NS_PER_MS = 1000000,
 };
@@ -53,6 +54,17 @@ static void leave_state(caller_call *call)
     }
 }
 
+static void on_look(uv_timer_t *look);
+
+/* Looks at the queues while calls queue to take. */
+static void watch_takers(callers *all)
+{
+    if (all->n_takers == 0)
+        uv_timer_stop(&all->look);
+    else if (!uv_is_active((uv_handle_t *)&all->look))
+        uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);
+}
+
 /* The only function that changes a call's state, and the counts and lists by state. */
 static void move_call(caller_call *call, call_state to)
 {
@@ -78,6 +90,7 @@ static void move_call(caller_call *call, call_state to)
         break;
     }
     callers_relist(c);
+    watch_takers(c->all);
 }
 
 /* ---- life ------------------------------------------------------------------------- */
@@ -103,7 +116,7 @@ static void notify_room(caller *c)
 }
 
 /* Transports that stopped reading resume reading when their queue has become long. */
-void callers_on_look(uv_timer_t *look)
+static void on_look(uv_timer_t *look)
 {
     callers *all = look->data;
     uint64_t until_ns = clock_now_ns() + LOOK_NS;
@@ -411,11 +424,6 @@ void caller_hold(caller *c, bool held)
 void caller_had_answer(caller *c, size_t bytes)
 {
     c->cost_factor = bytes > LARGE_BYTES ? COST_FACTOR_MAX : (c->cost_factor + 1) / 2;
-}
-
-bool caller_is_lost(const caller *c)
-{
-    return c->lost;
 }
 
 budget_share *caller_bytes(const caller *c)

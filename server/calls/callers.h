@@ -75,9 +75,6 @@ void caller_hold(caller *c, bool held);
  * replies. */
 void caller_had_answer(caller *c, size_t bytes);
 
-/* Whether its connection is gone. */
-bool caller_is_lost(const caller *c);
-
 /* The `bytes` that caller_new got. */
 budget_share *caller_bytes(const caller *c);
 

@@ -10,7 +10,6 @@
 enum {
     RESERVE = 4,           /* 1/RESERVE of the room to run is not for one kind of calls alone */
     LONG_NS = 5 * 1000000, /* a queue of this time is long */
-    LOOK_MS = 10,          /* how often the length of queues is checked */
     PRINCIPAL_PART = 2,    /* one principal may have 1/PRINCIPAL_PART of the waiting calls */
 };
 
@@ -157,10 +156,8 @@ static void enter_takers(caller *c)
     callers *all = c->all;
 
     c->moved_ns = clock_now_ns();
-    if (all->n_takers++ == 0) {
+    if (all->n_takers++ == 0)
         pace_begin(&all->pace, c->moved_ns);
-        uv_timer_start(&all->look, callers_on_look, LOOK_MS, LOOK_MS);
-    }
     TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
 }
 
@@ -169,8 +166,7 @@ static void leave_takers(caller *c)
     callers *all = c->all;
 
     TAILQ_REMOVE(&all->takers, c, in_takers);
-    if (--all->n_takers == 0)
-        uv_timer_stop(&all->look);
+    all->n_takers--;
 }
 
 /* ---- queues ----------------------------------------------------------------------- */

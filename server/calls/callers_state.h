@@ -105,9 +105,6 @@ void callers_dequeue(caller_call *call);
 uint64_t callers_queue_ns(const caller *c);
 bool callers_queue_long(const caller *c);
 
-/* Runs every few ms while calls queue to take; in callers.c. */
-void callers_on_look(uv_timer_t *look);
-
 /* Sets RESOURCE_EXHAUSTED, NO, with a time to retry after. */
 lks_code callers_no_room(lks_error *error, lks_reason reason, const char *why);
 

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "calls/running.h"
 #include "memory.h"
 #include "rpc/waits.h"
 
@@ -33,12 +32,12 @@ dispatch *dispatch_new(const dispatch_options *options)
     for (size_t s = 0; s < SERVICES; s++) {
         d->states[s] = all_services[s]->open ? all_services[s]->open(&options->services) : NULL;
         for (size_t m = 0; m < all_services[s]->n_methods; m++) {
-            target *t = &d->targets[d->n_routes];
-            *t = (target){.dispatch = d,
-                          .method = &all_services[s]->methods[m],
-                          .service = all_services[s],
-                          .state = d->states[s],
-                          .may_wait = waits_field(all_services[s]->methods[m].method->request)};
+            call_target *t = &d->targets[d->n_routes];
+            *t = (call_target){.dispatch = d,
+                               .method = &all_services[s]->methods[m],
+                               .service = all_services[s],
+                               .state = d->states[s],
+                               .may_wait = waits_field(all_services[s]->methods[m].method->request)};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
@@ -67,30 +66,6 @@ static lks_code check_rights(const dispatch *d, const credentials *who, const lk
     if (code == LKS_OK && !method)
         code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
     return code;
-}
-
-lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
-                        lks_error *error)
-{
-    identity_verdict verdict;
-
-    lks_code code = check_rights(d, who, method, &verdict, error);
-    if (code != LKS_OK)
-        audit_refusal(&d->audit, method, from, verdict.caller.principal, error);
-    return code;
-}
-
-const lks_rpc_method *dispatch_method(const dispatch *d, const char *path)
-{
-    const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
-
-    return route ? route->method : NULL;
-}
-
-lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
-                             lks_error *error)
-{
-    return dispatch_check(d, from, who, dispatch_method(d, path), error);
 }
 
 void dispatch_write_metrics(const dispatch *d, metrics_text *t)
@@ -175,7 +150,7 @@ static uint32_t lock_slack_ms(const service_options *services, lks_rpc_slice ns)
 }
 
 /* Unpacks and plans a call. Returns false with rounds.error set. */
-static bool prepare(running *r, const sink_call *call, const identity_verdict *verdict, const target *t,
+static bool prepare(running *r, const sink_call *call, const identity_verdict *verdict, const call_target *t,
                     lks_rpc_arena *arena)
 {
     lks_rpc_slice ns = verdict->ns;
@@ -225,8 +200,9 @@ static bool prepare(running *r, const sink_call *call, const identity_verdict *v
     return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }
 
-void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
+static void on_take(void *sink_arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
+    dispatch *d = sink_arg;
     lks_error error = {0};
     identity_verdict verdict;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
@@ -241,7 +217,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         running_refuse_stopping(&error);
         code = error.code;
     }
-    const target *t = route ? route->target : NULL;
+    const call_target *t = route ? route->target : NULL;
     if (code == LKS_OK && !method->settles && !t->may_wait)
         code = caller_refuse_if_late(call->caller, deadline_of(d, call, 0), &error);
     span *traced = method ? tracing_begin(d->options.tracing, call, method) : NULL;
@@ -279,4 +255,53 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         r->work->origin = audit_origin_new(arena, call->caller, verdict.caller.principal);
     r->work->message = call->message;
     admit(r, verdict.caller.principal);
+}
+
+/* ---- the sink ----------------------------------------------------------------------- */
+
+static caller *on_open(void *arg, const sink_connection *connection)
+{
+    const dispatch *d = arg;
+    caller *c = caller_new(d->options.callers, connection->bytes, connection->on_room, connection->arg);
+
+    if (c)
+        caller_name(c, connection->peer.wire, connection->peer.address);
+    if (c && connection->origin)
+        caller_set_owner(c, connection->origin);
+    return c;
+}
+
+static const lks_rpc_method *on_method(void *arg, const char *path)
+{
+    const dispatch *d = arg;
+    const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
+
+    return route ? route->method : NULL;
+}
+
+static lks_code on_check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+                         lks_error *error)
+{
+    dispatch *d = arg;
+    const lks_rpc_method elsewhere = {.path = path, .effect = effect};
+    const lks_rpc_method *method = effect ? &elsewhere : on_method(d, path);
+    identity_verdict verdict;
+
+    lks_code code = check_rights(d, who, method, &verdict, error);
+    if (code != LKS_OK)
+        audit_refusal(&d->audit, method, from, verdict.caller.principal, error);
+    return code;
+}
+
+sink dispatch_sink(dispatch *d)
+{
+    return (sink){.open = on_open,
+                  .lost = caller_lost,
+                  .hold = caller_hold,
+                  .queues = caller_queues,
+                  .method = on_method,
+                  .check = on_check,
+                  .take = on_take,
+                  .abandon = running_abandon,
+                  .arg = d};
 }

@@ -492,14 +492,14 @@ bool identity_required(const identity *i)
 
 /* ---- admitting ---------------------------------------------------------------------- */
 
-principal *identity_of_certificate(const identity *i, const char *name)
+static principal *of_certificate(const identity *i, const char *name)
 {
     char text[LINE_BYTES_MAX];
 
     return of_alias(i, certificate_text(name, text));
 }
 
-principal *identity_of_uid(const identity *i, uid_t uid)
+static principal *of_uid(const identity *i, uid_t uid)
 {
     char text[LINE_BYTES_MAX];
 
@@ -538,8 +538,8 @@ static principal *identify(const identity *i, const credentials *c, int64_t now,
     if (c->authorization.len > 0)
         return of_token(i, bearer(c->authorization), now, ends);
     if (c->certificate)
-        return identity_of_certificate(i, c->certificate);
-    return c->uid ? identity_of_uid(i, *c->uid) : NULL;
+        return of_certificate(i, c->certificate);
+    return c->uid ? of_uid(i, *c->uid) : NULL;
 }
 
 /* Whether the principal may call the method. Every known caller may ask for its own identity. */

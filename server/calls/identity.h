@@ -43,10 +43,6 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
 /* Takes NULL. */
 void identity_free(identity *i);
 
-/* Returns the principal of a client certificate or a user id; NULL: none. */
-principal *identity_of_certificate(const identity *i, const char *name);
-principal *identity_of_uid(const identity *i, uid_t uid);
-
 /* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
     lks_rpc_slice ns;      /* the namespace of the call */

@@ -64,10 +64,9 @@ static void check_part(watched_part *w)
     w->call = (store_call){.base = lks_rpc_slice_of(w->part.base),
                            .function = fn_mark_read.name,
                            .n_args = 1,
-                           .max_args = 1,
                            .args = w->args,
                            .repeatable = true};
-    store_submit(w->loss->store, &w->call, clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_mark, w);
+    store_submit(w->loss->store, &w->call, clock_in_ms(TIMEOUT_MS), on_mark, w);
 }
 
 static watched_part *find_part(loss *l, const store_part *part)

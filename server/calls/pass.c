@@ -78,7 +78,7 @@ static void step(pass *p)
 {
     p->call.slot = p->part.slot;
     p->args[0] = lks_rpc_slice_of(p->cursor);
-    store_submit(p->options.store, &p->call, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, on_found, p);
+    store_submit(p->options.store, &p->call, clock_in_ms(PASS_STEP_TIMEOUT_MS), on_found, p);
 }
 
 static void begin(pass *p)
@@ -97,7 +97,7 @@ static void claim(pass *p, uint64_t apart_ms, store_done *done)
     snprintf(p->apart, sizeof p->apart, "%llu", (unsigned long long)apart_ms);
     p->claim_args[ARG_SERVER_BEGIN_PASS_NAME] = lks_rpc_slice_of(p->options.shared_as);
     p->claim_args[ARG_SERVER_BEGIN_PASS_APART_MS] = lks_rpc_slice_of(p->apart);
-    store_submit(p->options.store, &p->claim, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, done, p);
+    store_submit(p->options.store, &p->claim, clock_in_ms(PASS_STEP_TIMEOUT_MS), done, p);
 }
 
 static void on_marked(void *arg, const store_result *result)
@@ -165,14 +165,12 @@ pass *pass_new(const pass_options *options)
     p->call = (store_call){.base = lks_rpc_slice_of("ls:{pass}:"),
                            .function = options->function,
                            .n_args = 1,
-                           .max_args = 1,
                            .args = p->args,
                            .whole_shard = true,
                            .repeatable = true};
     p->claim = (store_call){.base = lks_rpc_slice_of(STORE_META_BASE),
                             .function = fn_server_begin_pass.name,
                             .n_args = CLAIM_ARGS,
-                            .max_args = CLAIM_ARGS,
                             .args = p->claim_args,
                             .repeatable = true};
     uv_timer_init(options->loop, &p->timer);

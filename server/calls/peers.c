@@ -111,10 +111,9 @@ static void look(peers *p)
     p->call = (store_call){.base = lks_rpc_slice_of(STORE_META_BASE),
                            .function = fn_server_note.name,
                            .n_args = N_ARGS,
-                           .max_args = N_ARGS,
                            .args = p->args,
                            .repeatable = true};
-    store_submit(p->options.store, &p->call, clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_notes, p);
+    store_submit(p->options.store, &p->call, clock_in_ms(TIMEOUT_MS), on_notes, p);
 }
 
 static void on_timer(uv_timer_t *timer)

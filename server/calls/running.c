@@ -384,7 +384,7 @@ static void on_resume(caller_call *call)
     handle_state(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
 }
 
-void dispatch_abandon(running *r)
+void running_abandon(running *r)
 {
     if (r->call.state != CALL_QUEUED) {
         on_event(r, (service_event){.kind = SERVICE_ABANDONED});
@@ -397,7 +397,7 @@ void dispatch_abandon(running *r)
 
 static void on_abandoned(caller_call *call)
 {
-    dispatch_abandon(running_of(call));
+    running_abandon(running_of(call));
 }
 
 const call_ops running_ops = {.begin = on_begin, .resume = on_resume, .abandoned = on_abandoned};

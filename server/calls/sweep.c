@@ -26,7 +26,7 @@ static void handle_found(sweep *s);
 
 static void submit(sweep *s, const store_call *call, store_done *done)
 {
-    store_submit(s->store, call, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, done, s);
+    store_submit(s->store, call, clock_in_ms(PASS_STEP_TIMEOUT_MS), done, s);
 }
 
 static void on_sent(void *arg, const store_result *result)

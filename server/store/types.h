@@ -36,7 +36,7 @@ typedef struct store_call {
     lks_rpc_slice base;   /* "ls:{namespace/group}:", whose slot it goes to */
     const char *function; /* "stock_deduct", without the library's digest; static */
     size_t n_args;
-    size_t max_args; /* room in args */
+    size_t max_args; /* room in args, for plan.c */
     lks_rpc_slice *args;
     unsigned weight;  /* 1..STORE_WEIGHT_MAX: it may share an FCALL with other calls of the function; 0: it does not */
     bool whole_shard; /* it concerns a whole part (store_part), that of `slot`; `base` may be elsewhere */

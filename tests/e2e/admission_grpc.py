@@ -1,5 +1,5 @@
 """admission_grpc.py HOST:PORT DIRECTORY SECRET: who may do what over gRPC and TLS, asked by
-grpcio, with the files and principals of test_admission.c. Ends with 0 when all is as it
+grpcio, with the files and principals of admission.lua. Ends with 0 when all is as it
 should be."""
 import sys
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,25 +57,27 @@ static const lks_rpc_guard_lock
     told_locks = {.prefix = "item", .keys = by_items, .group = "items", .busy = LOCKSTOCK__TEST__BOUGHT__BOUGHT_BUSY},
     coded_locks = {.prefix = "item", .keys = by_items, .group = "items"};
 
-#define GUARD(name, its_limit, its_once, its_locks)                       \
-    static const lks_rpc_guard name##_guard = {.rate_limit = (its_limit), \
-                                               .idempotency = (its_once), \
-                                               .lock = (its_locks),       \
-                                               .outcome = "outcome",      \
-                                               .retry_after = "retry_after_ms"};
-GUARD(buy, &wide, &once, &locks)
-GUARD(once, NULL, &once, NULL)
-GUARD(short, NULL, &short_once, &short_locks)
-GUARD(told, &narrow, &told_once, &told_locks)
-GUARD(coded, &coded, &coded_once, &coded_locks)
-GUARD(lock, NULL, NULL, &coded_locks)
-GUARD(queue, NULL, NULL, &locks)
-GUARD(open, &open_limit, NULL, NULL)
-GUARD(limit, &coded, NULL, NULL)
-GUARD(one, &shared, NULL, NULL)
-GUARD(other, &shared, NULL, NULL)
-GUARD(bucket, &bucket, NULL, NULL)
-GUARD(alone, NULL, &alone_once, NULL)
+#define GUARD(its_limit, its_once, its_locks)          \
+    (&(const lks_rpc_guard){.rate_limit = (its_limit), \
+                            .idempotency = (its_once), \
+                            .lock = (its_locks),       \
+                            .outcome = "outcome",      \
+                            .retry_after = "retry_after_ms"})
+#define GUARDED_METHODS(X)                                    \
+    X(buy, Buy, GUARD(&wide, &once, &locks))                  \
+    X(once, Once, GUARD(NULL, &once, NULL))                   \
+    X(short, Short, GUARD(NULL, &short_once, &short_locks))   \
+    X(told, Told, GUARD(&narrow, &told_once, &told_locks))    \
+    X(coded, Coded, GUARD(&coded, &coded_once, &coded_locks)) \
+    X(lock, Lock, GUARD(NULL, NULL, &coded_locks))            \
+    X(queue, Queue, GUARD(NULL, NULL, &locks))                \
+    X(open, Open, GUARD(&open_limit, NULL, NULL))             \
+    X(limit, Limit, GUARD(&coded, NULL, NULL))                \
+    X(one, One, GUARD(&shared, NULL, NULL))                   \
+    X(other, Other, GUARD(&shared, NULL, NULL))               \
+    X(bucket, Bucket, GUARD(&bucket, NULL, NULL))             \
+    X(alone, Alone, GUARD(NULL, &alone_once, NULL))           \
+    X(free, Free, NULL)
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
@@ -118,9 +121,8 @@ static lks_code sell(const guarded_shop *shop, lks_rpc_context *context, const b
                      lks_error *error)
 {
     if (!is_taken(shop, context)) {
-        if (shop->prints)
-            printf("stale %s attempt=%" PRId64 " lost=%d\n", in->order_id, lks_guard_attempt(context),
-                   lks_guard_is_lost(context));
+        printf("stale %s attempt=%" PRId64 " lost=%d\n", in->order_id, lks_guard_attempt(context),
+               lks_guard_is_lost(context));
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a later holder was here");
     }
     write_effect(shop, in->order_id, lks_guard_attempt(context));
@@ -149,7 +151,7 @@ static void on_cancel(void *arg)
     struct job *job = arg;
 
     atomic_store(&job->cancelled, true);
-    atomic_fetch_add(&job->shop->cancelled, 1);
+    printf("cancelled %s\n", job->in->order_id);
 }
 
 static void *go_on(void *arg)
@@ -161,7 +163,6 @@ static void *go_on(void *arg)
     lks_code code = lks_host_is_cancelled(job->context)
                         ? lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_NO, "nobody waits for it")
                         : sell(job->shop, job->context, job->in, job->out, &error);
-    atomic_fetch_sub(&job->shop->running, 1);
     lks_host_finish(job->call, code, &error);
     free(job);
     return NULL;
@@ -184,7 +185,7 @@ static lks_code defer(guarded_shop *shop, lks_rpc_context *context, const buy_re
 
     *job = (struct job){.shop = shop, .call = lks_host_defer(context), .context = context, .in = in, .out = out};
     lks_host_on_cancel(job->call, on_cancel, job);
-    atomic_fetch_add(&shop->running, 1);
+    printf("deferred %s\n", in->order_id);
     if (pthread_create(&thread, NULL, go_on, job) != 0)
         abort();
     pthread_detach(thread);
@@ -198,8 +199,7 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
     const buy_request *in = (const buy_request *)request;
     buy_response *out = (buy_response *)response;
 
-    if (shop->prints)
-        printf("running %s attempt=%" PRId64 "\n", in->order_id, lks_guard_attempt(context));
+    printf("running %s attempt=%" PRId64 "\n", in->order_id, lks_guard_attempt(context));
     switch ((int)in->doing) {
     case LOCKSTOCK__TEST__DOING__DOING_FAIL:
         if (in->applied != LKS_APPLIED_NO)
@@ -208,9 +208,7 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
                       lks_guard_attempt(context));
         return (lks_code)in->code;
     case LOCKSTOCK__TEST__DOING__DOING_WAIT:
-        atomic_fetch_add(&shop->running, 1);
         await_gate(shop, NULL);
-        atomic_fetch_sub(&shop->running, 1);
         if (in->code != 0)
             return lks_error_set(error, (lks_code)in->code, LKS_APPLIED_NO, "order_id: not now");
         break;
@@ -234,39 +232,24 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
 
 /* ---- the service ------------------------------------------------------------------------------ */
 
-#define METHOD(name, Name)                                      \
-    const lks_rpc_method guarded_##name = {                     \
-        .path = "/lockstock.test.GuardedShop/" #Name,           \
+#define METHOD(name, Name, its_guard)                           \
+    static const lks_rpc_method guarded_##name = {              \
+        .path = "/lockstock.test.ShopService/" #Name,           \
         .request = &lockstock__test__buy_request__descriptor,   \
         .response = &lockstock__test__buy_response__descriptor, \
         .effect = LKS_RPC_EFFECT_WRITE,                         \
+        .natural_id = "order_id",                               \
     };
-METHOD(buy, Buy)
-METHOD(once, Once)
-METHOD(short, Short)
-METHOD(told, Told)
-METHOD(coded, Coded)
-METHOD(lock, Lock)
-METHOD(queue, Queue)
-METHOD(open, Open)
-METHOD(limit, Limit)
-METHOD(alone, Alone)
-METHOD(free, Free)
-METHOD(one, One)
-METHOD(other, Other)
-METHOD(bucket, Bucket)
-
-static const lks_rpc_binding bindings[] = {
-    {&guarded_buy, act, &buy_guard},     {&guarded_once, act, &once_guard},   {&guarded_short, act, &short_guard},
-    {&guarded_told, act, &told_guard},   {&guarded_coded, act, &coded_guard}, {&guarded_lock, act, &lock_guard},
-    {&guarded_queue, act, &queue_guard}, {&guarded_open, act, &open_guard},   {&guarded_limit, act, &limit_guard},
-    {&guarded_one, act, &one_guard},     {&guarded_other, act, &other_guard}, {&guarded_bucket, act, &bucket_guard},
-    {&guarded_alone, act, &alone_guard}, {&guarded_free, act, NULL},
-};
+#define BINDING(name, Name, its_guard) {&guarded_##name, act, its_guard},
+GUARDED_METHODS(METHOD)
+static const lks_rpc_binding bindings[] = {GUARDED_METHODS(BINDING)};
+#define ADDRESS(name, Name, its_guard) &guarded_##name,
+const lks_rpc_method *const guarded_methods[] = {GUARDED_METHODS(ADDRESS)};
+const size_t guarded_methods_len = sizeof guarded_methods / sizeof *guarded_methods;
 
 lks_rpc_service guarded_service(guarded_shop *shop)
 {
-    return (lks_rpc_service){.name = "lockstock.test.GuardedShop",
+    return (lks_rpc_service){.name = "lockstock.test.ShopService",
                              .n_bindings = sizeof bindings / sizeof *bindings,
                              .bindings = bindings,
                              .self = shop};

@@ -1,9 +1,8 @@
-/* A shop whose methods have guards, in the test's own process or in one of its own (guarded_host.c). Each effect is a
- * line in a file: "ORDER ATTEMPT". */
+/* A shop whose methods have guards, in a process of its own (guarded_host.c). Each effect is a line in a file: "ORDER
+ * ATTEMPT". What it does it prints, a line each: "running ORDER attempt=ATTEMPT", "deferred ORDER", "cancelled ORDER",
+ * "stale ORDER attempt=ATTEMPT lost=1". */
 #ifndef LOCKSTOCK_TESTS_GUARDED_SHOP_H
 #define LOCKSTOCK_TESTS_GUARDED_SHOP_H
-
-#include <stdatomic.h>
 
 #include <lockstock/channel.h>
 #include <lockstock/host.h>
@@ -19,9 +18,6 @@ typedef struct guarded_shop {
     lks_channel *channel; /* to ask about fences */
     const char *effects;  /* a file */
     const char *gate;     /* what waits goes on when this file exists */
-    bool prints;          /* what it does, a line each */
-    atomic_int running;   /* calls that wait for the gate */
-    atomic_int cancelled; /* of which on_cancel told */
 } guarded_shop;
 
 /* Buy: limit (of buyer_id, 100,000 an hour), idempotency (order_id, waits 60 s), locks (items, wait 60 s).
@@ -29,8 +25,8 @@ typedef struct guarded_shop {
  * Told: as Buy with a limit of 3 and no waits, refusals told by the outcome. Coded: the same by codes.
  * Lock: locks alone, no wait. Queue: locks alone, wait 60 s. Open: a limit that opens. Limit: one that does not.
  * Alone: a key alone, of buyer_id and order_id, in group "shop". Free: no guard. */
-extern const lks_rpc_method guarded_buy, guarded_once, guarded_short, guarded_told, guarded_coded, guarded_lock,
-    guarded_queue, guarded_open, guarded_limit, guarded_alone, guarded_free, guarded_one, guarded_other, guarded_bucket;
+extern const lks_rpc_method *const guarded_methods[];
+extern const size_t guarded_methods_len;
 
 lks_rpc_service guarded_service(guarded_shop *shop);
 

@@ -181,18 +181,54 @@ static const lks_rpc_method *const methods[] = {
     LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
         LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 
-/* "Lock.Acquire" is the method /lockstock.v1.LockService/Acquire. */
-static const lks_rpc_method *method_at(lua_State *L, int index)
+static const lks_rpc_method *const *more_methods;
+static size_t n_more_methods;
+
+void lua_world_add_methods(const lks_rpc_method *const *more, size_t n)
+{
+    more_methods = more;
+    n_more_methods = n;
+}
+
+static const lks_rpc_method *method_of(const lks_rpc_method *const *all, size_t n, const char *end)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(strrchr(all[i]->path, '.'), end) == 0)
+            return all[i];
+    return NULL;
+}
+
+const lks_rpc_method *method_at(lua_State *L, int index)
 {
     const char *name = luaL_checkstring(L, index), *dot = strchr(name, '.');
     char end[128];
 
     snprintf(end, sizeof end, ".%.*sService/%s", dot ? (int)(dot - name) : 0, name, dot ? dot + 1 : name);
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(strrchr(methods[i]->path, '.'), end) == 0)
-            return methods[i];
-    luaL_error(L, "no service has a method %s", name);
-    return NULL;
+    const lks_rpc_method *found = method_of(methods, sizeof methods / sizeof *methods, end);
+    if (!found && !(found = method_of(more_methods, n_more_methods, end)))
+        luaL_error(L, "no service has a method %s", name);
+    return found;
+}
+
+/* methods(): {service = "Lock", name = "Lock.Acquire", effect = "WRITE"} of each */
+static int l_methods(lua_State *L)
+{
+    static const char *const effects[] = {
+        [LKS_RPC_EFFECT_READ] = "READ", [LKS_RPC_EFFECT_WRITE] = "WRITE", [LKS_RPC_EFFECT_ADMIN] = "ADMIN"};
+
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const char *service = strrchr(methods[i]->path, '.') + 1, *end = strstr(service, "Service/");
+        lua_createtable(L, 0, 4);
+        lua_pushlstring(L, service, (size_t)(end - service));
+        lua_pushfstring(L, "%s.%s", lua_tostring(L, -1), end + strlen("Service/"));
+        lua_setfield(L, -3, "name");
+        lua_setfield(L, -2, "service");
+        lua_pushstring(L, effects[methods[i]->effect]);
+        lua_setfield(L, -2, "effect");
+        lua_seti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
 }
 
 typedef struct pending {
@@ -283,9 +319,19 @@ static int call_cancel(lua_State *L)
     return 0;
 }
 
+/* free(): before the case ends */
+static int call_free(lua_State *L)
+{
+    pending *p = thing_at(L, 1, "Call");
+
+    lks_call_free(p->call);
+    p->call = NULL;
+    return 0;
+}
+
 static const luaL_Reg channel_methods[] = {{"start", ch_start}, {"call", ch_call}, {"close", ch_close}, {NULL, NULL}};
 static const luaL_Reg call_methods[] = {
-    {"done", call_done}, {"wait", call_wait}, {"cancel", call_cancel}, {NULL, NULL}};
+    {"done", call_done}, {"wait", call_wait}, {"cancel", call_cancel}, {"free", call_free}, {NULL, NULL}};
 
 void lua_world_open_calls(lua_State *L)
 {
@@ -296,4 +342,6 @@ void lua_world_open_calls(lua_State *L)
     lua_setfield(L, -2, "redis");
     lua_pushcfunction(L, l_channel);
     lua_setfield(L, -2, "channel");
+    lua_pushcfunction(L, l_methods);
+    lua_setfield(L, -2, "methods");
 }

@@ -1,9 +1,10 @@
-/* What lua_world.c, lua_calls.c and lua_manager.c share: objects of scripts that end with their case. */
+/* What lua_world.c, lua_calls.c, lua_callers.c and lua_manager.c share: objects of scripts that end with their case. */
 #ifndef LOCKSTOCK_TESTS_LUA_THINGS_H
 #define LOCKSTOCK_TESTS_LUA_THINGS_H
 
 #include <lauxlib.h>
 #include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
 
 typedef struct thing {
     struct thing *before;
@@ -26,8 +27,13 @@ const char *text_field(lua_State *L, int index, const char *name);
 const char *const *list_field(lua_State *L, int index, const char *name);
 lua_Integer number_field(lua_State *L, int index, const char *name);
 
-/* Adds redis-servers, channels and calls to the table at the top; sockets of service managers. */
+/* "Lock.Acquire" is the method /lockstock.v1.LockService/Acquire. */
+const lks_rpc_method *method_at(lua_State *L, int index);
+
+/* Adds redis-servers, channels and calls to the table at the top; callers and their certificates; sockets of service
+ * managers. */
 void lua_world_open_calls(lua_State *L);
+void lua_world_open_callers(lua_State *L);
 void lua_world_open_manager(lua_State *L);
 
 #endif

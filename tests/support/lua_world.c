@@ -450,6 +450,7 @@ void lua_world_open(lua_State *L)
     lua_setfield(L, -2, "sanitized");
 #endif
     lua_world_open_calls(L);
+    lua_world_open_callers(L);
     lua_world_open_manager(L);
     lua_setglobal(L, "world");
 }

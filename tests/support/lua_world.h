@@ -3,7 +3,11 @@
 #ifndef LOCKSTOCK_TESTS_LUA_WORLD_H
 #define LOCKSTOCK_TESTS_LUA_WORLD_H
 
+#include <lockstock/rpc/method.h>
 #include <lua.h>
+
+/* Methods of further services, by which scripts can call them. */
+void lua_world_add_methods(const lks_rpc_method *const *more, size_t n);
 
 void lua_world_open(lua_State *L);
 

@@ -116,7 +116,9 @@ static int setup_with(uint32_t running_max, uint32_t running_per_caller)
         return -1;
     for (size_t i = 0; i < PEERS; i++)
         here.peers[i] = caller_new(here.callers, budget_open(here.budget), NULL, NULL);
+    options.callers = here.callers;
     here.dispatch = dispatch_new(&options);
+    here.sink = dispatch_sink(here.dispatch);
     return 0;
 }
 
@@ -199,7 +201,7 @@ void start(const char *path, const ProtobufCMessage *request, size_t peer, const
         call->lender = &keeper;
     if (call->received_ns == 0)
         call->received_ns = clock_now_ns();
-    dispatch_call_start(here.dispatch, call, here.arena, on_done, NULL);
+    here.sink.take(here.sink.arg, call, here.arena, on_done, NULL);
 }
 
 const char get_item[] = "/lockstock.v1.StockService/GetItem";

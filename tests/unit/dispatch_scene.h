@@ -41,6 +41,7 @@ extern struct scene {
     callers *callers;
     caller *peers[PEERS];
     dispatch *dispatch;
+    sink sink;
     lks_rpc_arena *arena;
     int n_done, n_full; /* n_full: with "that is enough" */
     lks_error error;

@@ -7,9 +7,24 @@
 
 enum { KIB = 1024, BYTES = 1024 * KIB, SHARES = 1000 };
 
+static budget *all;
+
+static int open_budget(void **state)
+{
+    all = budget_new(BYTES);
+    return 0;
+}
+
+static int free_budget(void **state)
+{
+    size_t held = budget_held(all);
+
+    budget_free(all);
+    return held == 0 ? 0 : -1;
+}
+
 TEST(a_connection_holds_an_eighth_at_most)
 {
-    budget *all = budget_new(BYTES);
     budget_share *one = budget_open(all);
     assert_true(budget_take(one, BYTES / 8));
     assert_false(budget_take(one, 1));
@@ -19,24 +34,18 @@ TEST(a_connection_holds_an_eighth_at_most)
     assert_true(budget_take(one, 1));
     budget_give(one, BYTES / 8);
     budget_close(one);
-    assert_int_equal(budget_held(all), 0);
-    budget_free(all);
 }
 
 /* As calls are that held nothing of it when their connection went. */
 TEST(nothing_may_be_given_to_a_share_that_is_gone)
 {
-    budget *all = budget_new(BYTES);
     budget_share *one = budget_open(all);
     budget_close(one);
     budget_give(one, 0);
-    assert_int_equal(budget_held(all), 0);
-    budget_free(all);
 }
 
 TEST(many_that_take_all_leave_room_for_one_more)
 {
-    budget *all = budget_new(BYTES);
     budget_share *greedy[SHARES];
     for (size_t i = 0; i < SHARES; i++)
         greedy[i] = budget_open(all);
@@ -55,13 +64,10 @@ TEST(many_that_take_all_leave_room_for_one_more)
         budget_give(greedy[i], budget_share_held(greedy[i]));
         budget_close(greedy[i]);
     }
-    assert_int_equal(budget_held(all), 0);
-    budget_free(all);
 }
 
 TEST(a_small_part_is_always_there)
 {
-    budget *all = budget_new(BYTES);
     budget_share *full = budget_open(all), *late = budget_open(all);
     budget_force(full, 2 * BYTES);
     assert_false(budget_take(full, 1));
@@ -71,12 +77,10 @@ TEST(a_small_part_is_always_there)
     budget_give(full, 2 * BYTES);
     budget_close(full);
     budget_close(late);
-    budget_free(all);
 }
 
 TEST(a_principal_holds_half_at_most_over_all_its_connections)
 {
-    budget *all = budget_new(BYTES);
     budget_share *own[8], *other = budget_open(all);
     size_t held = 0;
     for (size_t i = 0; i < 8; i++) {
@@ -95,12 +99,10 @@ TEST(a_principal_holds_half_at_most_over_all_its_connections)
         budget_close(own[i]);
     }
     budget_close(other);
-    budget_free(all);
 }
 
 TEST(what_a_share_holds_goes_with_it_to_another_principal)
 {
-    budget *all = budget_new(BYTES);
     budget_share *a = budget_open(all), *b = budget_open(all), *c = budget_open(all);
     budget_set_principal(a, "one");
     budget_force(a, BYTES / 2);
@@ -119,12 +121,10 @@ TEST(what_a_share_holds_goes_with_it_to_another_principal)
     budget_close(a);
     budget_close(b);
     budget_close(c);
-    budget_free(all);
 }
 
 TEST(a_closed_share_counts_until_all_of_it_is_given_back)
 {
-    budget *all = budget_new(BYTES);
     budget_share *gone = budget_open(all);
     budget_set_principal(gone, "one");
     assert_true(budget_take(gone, 2 * KIB));
@@ -134,12 +134,10 @@ TEST(a_closed_share_counts_until_all_of_it_is_given_back)
     budget_give(gone, KIB);
     assert_int_equal(budget_held(all), 0);
     budget_close(NULL);
-    budget_free(all);
 }
 
 TEST(what_is_noted_takes_no_room_and_counts_as_held)
 {
-    budget *all = budget_new(BYTES);
     budget_share *one = budget_open(all);
     budget_note(all, 2 * BYTES);
     assert_int_equal(budget_held(all), 2 * BYTES);
@@ -151,7 +149,6 @@ TEST(what_is_noted_takes_no_room_and_counts_as_held)
     assert_int_equal(budget_held(all), 0);
     assert_int_equal(budget_peak(all), 2 * BYTES + KIB);
     assert_int_equal(budget_peak(all), 0);
-    budget_free(all);
 }
 
-TEST_MAIN()
+TEST_MAIN(.setup = open_budget, .teardown = free_budget)

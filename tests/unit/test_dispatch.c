@@ -7,12 +7,6 @@
 /* promise W7: unknown method: UNIMPLEMENTED */
 TEST(an_unknown_method_is_unimplemented)
 {
-    start("/lockstock.v1.StockService/Nothing", NULL, 1, NULL);
-    expect(LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
-}
-
-TEST(a_method_of_a_later_version_is_unimplemented)
-{
     start("/lockstock.v1.IdService/Later", NULL, 1, NULL);
     expect(LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
     assert_int_equal(here.store.n, 0);
@@ -80,22 +74,6 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
     }
 }
 
-/* What finds no room waits for it: callers.h. */
-/* promise W11: overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take
- * all */
-TEST(calls_beyond_the_room_of_their_connection_queue)
-{
-    for (size_t i = 0; i < 4; i++)
-        start_get_item(1, NULL);
-    assert_int_equal(here.store.n, 3);
-    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(here.store.n, 4);
-    assert_int_equal(here.n_done, 1);
-    for (size_t i = 1; i < 4; i++)
-        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(here.n_done, 4);
-}
-
 /* promise W11 */
 /* promise K16: a call whose deadline passes in the queue does not run */
 TEST(a_queued_call_whose_time_is_over_is_not_run)
@@ -136,15 +114,6 @@ TEST(a_store_that_is_about_to_close_is_asked_nothing_more)
     assert_int_equal(here.store.n, RUNNING);
 }
 
-TEST(too_many_calls_are_refused_with_a_moment_to_wait)
-{
-    for (size_t i = 0; here.n_done == 0 && i < ASKED_MAX; i++)
-        start_get_item(i % PEERS, NULL);
-    expect(LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
-    assert_int_equal(here.error.reason, LKS_REASON_TOO_MANY_CALLS);
-    assert_true(here.error.retry_after_ms > 0);
-}
-
 static void start_refund(size_t peer, const sink_call *change)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
@@ -182,19 +151,6 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     for (size_t answered = PASSED; answered < here.store.n; answered++)
         answer_with(answered, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_in_range(here.store.n, 3 + QUEUED, 3 + QUEUED + 2);
-}
-
-/* promise K2: a quarter of the room to run is reserved for calls that settle, another for calls that take; calls that
- * settle start first */
-TEST(a_call_that_settles_overtakes_those_that_take)
-{
-    for (size_t i = 0; i < 4; i++)
-        start_get_item(1, NULL);
-    start_refund(1, NULL);
-    assert_int_equal(here.store.n, 3);
-    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(here.store.n, 4);
-    assert_string_equal(here.store.asked[3].call->function, "rate_refund");
 }
 
 /* ---- calls of one message ------------------------------------------------------- */
@@ -354,7 +310,7 @@ TEST(an_entry_that_stands_twice_is_refused)
         start_get_item(1, &call);
         expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_check(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
+        assert_int_equal(here.sink.check(here.sink.arg, here.peers[1], &call.who, get_item, 0, &error),
                          LKS_INVALID_ARGUMENT);
     }
     assert_int_equal(here.store.n, 0);

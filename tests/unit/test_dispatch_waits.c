@@ -386,7 +386,7 @@ TEST(an_abandoned_call_is_withdrawn_alone)
         start_get_item(1, NULL);
     start(get_item, &request.base, 1, &(sink_call){.handle = &handle});
     assert_non_null(handle);
-    dispatch_abandon(handle);
+    here.sink.abandon(handle);
     expect(LKS_CANCELLED, LKS_APPLIED_NO, "gone");
     assert_null(handle);
     for (size_t i = 0; i < 3; i++)

@@ -180,22 +180,29 @@ TEST(a_call_is_finished_once)
     assert_int_equal(kept.n_cancelled, 0);
 }
 
+enum { MANY = KEPT_MAX / 2 };
+static lks_call *many[MANY];
+
+/* Over one connection; timeout_ms: of the host, 0 is its default. */
+static void start_many(const char *scheme, uint32_t timeout_ms)
+{
+    open_host_on(
+        scheme,
+        (lks_host_options){.in_flight_max = 2 * MANY, .in_flight_per_connection = 2 * MANY, .timeout_ms = timeout_ms},
+        NULL, 0);
+    lks_channel_close(channel);
+    assert_int_equal(lks_channel_open(url, &(lks_channel_options){.in_flight_max = MANY}, &channel, NULL), LKS_OK);
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = start(&shop_look_method, PATIENCE_MS);
+}
+
 /* promise CH23 */
 TEST(many_deferred_calls_end_at_their_deadline_over_each_wire)
 {
-    enum { N = KEPT_MAX / N_SCHEMES };
-    static lks_call *calls[N];
-
     for (size_t w = 0; w < N_SCHEMES; w++) {
-        open_host_on(schemes[w],
-                     (lks_host_options){.in_flight_max = 2 * N, .in_flight_per_connection = 2 * N, .timeout_ms = 2000},
-                     NULL, 0);
-        lks_channel_close(channel);
-        assert_int_equal(lks_channel_open(url, &(lks_channel_options){.in_flight_max = N}, &channel, NULL), LKS_OK);
-        for (size_t i = 0; i < N; i++)
-            calls[i] = start(&shop_look_method, PATIENCE_MS);
-        for (size_t i = 0; i < N; i++)
-            expect_end(calls[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
+        start_many(schemes[w], 2000);
+        for (size_t i = 0; i < MANY; i++)
+            expect_end(many[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
                        "the call took longer than the server's limit of 2000 ms");
         await_counter(&kept.n_cancelled, kept.n);
         for (size_t i = 0; i < kept.n; i++)
@@ -204,46 +211,22 @@ TEST(many_deferred_calls_end_at_their_deadline_over_each_wire)
     }
 }
 
-/* 3,000 connections, each of which dies while its call is deferred. */
-TEST(a_connection_dies_in_a_deferred_call)
-{
-    enum { N = 1500 };
-
-    for (size_t w = 0; w < N_SCHEMES; w++) {
-        open_host_on(schemes[w], (lks_host_options){.in_flight_max = 2 * N}, NULL, 0);
-        for (size_t i = 0; i < N; i++) {
-            lks_call_free(start(&shop_look_method, PATIENCE_MS));
-            await_counter(&kept.n, i + 1);
-            lks_channel_close(channel);
-            await_counter(&kept.n_cancelled, i + 1);
-            assert_int_equal(lks_channel_open(url, NULL, &channel, NULL), LKS_OK);
-        }
-        for (size_t i = 0; i < N; i++)
-            assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
-        tear_down(NULL);
-    }
-}
-
 /* Each of them is told once that its connection is gone. */
 TEST(many_deferred_calls_lose_their_connection)
 {
-    enum { N = KEPT_MAX };
-    static lks_call *calls[N];
-
-    open_host((lks_host_options){.in_flight_max = 2 * N, .in_flight_per_connection = 2 * N}, NULL, 0);
-    lks_channel_close(channel);
-    assert_int_equal(lks_channel_open(url, &(lks_channel_options){.in_flight_max = N}, &channel, NULL), LKS_OK);
-    for (size_t i = 0; i < N; i++)
-        calls[i] = start(&shop_look_method, PATIENCE_MS);
-    await_counter(&kept.n, N);
-    lks_channel_close(channel);
-    channel = NULL;
-    await_counter(&kept.n_cancelled, N);
-    for (size_t i = 0; i < N; i++) {
-        lks_call_free(calls[i]);
-        assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
+    for (size_t w = 0; w < N_SCHEMES; w++) {
+        start_many(schemes[w], 0);
+        await_counter(&kept.n, MANY);
+        lks_channel_close(channel);
+        channel = NULL;
+        await_counter(&kept.n_cancelled, MANY);
+        for (size_t i = 0; i < MANY; i++) {
+            lks_call_free(many[i]);
+            assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
+        }
+        assert_int_equal(kept.n_cancelled, MANY);
+        tear_down(NULL);
     }
-    assert_int_equal(kept.n_cancelled, N);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

@@ -91,21 +91,27 @@ static lks_code authenticate(void *arg, const lks_rpc_context *context, char pri
     return LKS_OK;
 }
 
-static void open_both(const char *url, lks_host_options host_options, lks_channel_options channel_options)
+static void open_host(const char *url, lks_host_options options)
 {
     static lks_rpc_binding binding = {.method = &shop_look_method, .handle = look};
     const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
+    lks_error error;
+
+    here.port = 0;
+    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.host, url, &here.port, &error), LKS_OK);
+}
+
+static void open_both(const char *url, lks_host_options host_options, lks_channel_options channel_options)
+{
     char called[320];
-    uint16_t port = 0;
     lks_error error;
 
     here.seen[0] = '\0';
-    assert_int_equal(lks_host_open(&host_options, &here.host, &error), LKS_OK);
-    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
-    assert_int_equal(lks_host_listen(here.host, url, &port, &error), LKS_OK);
-    here.port = port;
-    if (port)
-        snprintf(called, sizeof called, "%.*s:%u", (int)(strrchr(url, ':') - url), url, port);
+    open_host(url, host_options);
+    if (here.port)
+        snprintf(called, sizeof called, "%.*s:%u", (int)(strrchr(url, ':') - url), url, here.port);
     else
         snprintf(called, sizeof called, "%s", url);
     assert_int_equal(lks_channel_open(called, &channel_options, &here.channel, &error), LKS_OK);
@@ -179,6 +185,7 @@ static const char *ask(const char *request, char *answer, size_t room)
     return http_ask(here.port, request, answer, room);
 }
 
+#define HTTP "http://127.0.0.1:0"
 #define POST(path, fields, body)                                                                                  \
     "POST " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n" fields \
     "\r\n" body
@@ -188,17 +195,6 @@ static void assert_has(const char *text, const char *const *wanted, size_t n)
     for (size_t i = 0; i < n; i++)
         if (!strstr(text, wanted[i]))
             fail_msg("no %s in %s", wanted[i], text);
-}
-
-static void open_http(lks_host_options options)
-{
-    static lks_rpc_binding binding = {.method = &shop_look_method, .handle = look};
-    const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
-    lks_error error;
-
-    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_OK);
-    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
-    assert_int_equal(lks_host_listen(here.host, "http://127.0.0.1:0", &here.port, &error), LKS_OK);
 }
 
 TEST(a_host_serves_its_methods_and_its_pages_over_http)
@@ -217,7 +213,7 @@ TEST(a_host_serves_its_methods_and_its_pages_over_http)
     static char answer[1 << 16];
     lks_error error;
 
-    open_http((lks_host_options){.authenticate = authenticate, .authenticate_arg = (void *)(uintptr_t) "us"});
+    open_host(HTTP, (lks_host_options){.authenticate = authenticate, .authenticate_arg = (void *)(uintptr_t) "us"});
     here.adds_trailers = true;
     assert_has(ask(look_up, answer, sizeof answer), sold, sizeof sold / sizeof *sold);
     assert_non_null(strstr(here.seen, "http uid=-1"));
@@ -231,7 +227,7 @@ TEST(a_host_serves_its_methods_and_its_pages_over_http)
     assert_non_null(strstr(ask(HTTP_GET("/readyz"), answer, sizeof answer), "503 Service Unavailable"));
     assert_non_null(strstr(ask(HTTP_GET("/healthz"), answer, sizeof answer), "200 OK"));
     lks_host_close(here.host, 1000);
-    open_http((lks_host_options){.no_pages = 1});
+    open_host(HTTP, (lks_host_options){.no_pages = 1});
     assert_non_null(strstr(ask(HTTP_GET("/metrics"), answer, sizeof answer), "404 Not Found"));
 }
 
@@ -261,7 +257,7 @@ TEST(each_code_has_its_status_and_name_over_http)
     static char answer[1 << 14];
     char code[64];
 
-    open_http((lks_host_options){0});
+    open_host(HTTP, (lks_host_options){0});
     here.text = "na\u00efve \"\\\n\u263a";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(code, sizeof code, "{\"code\":\"%s\",", rows[i].name);
@@ -275,27 +271,18 @@ TEST(each_code_has_its_status_and_name_over_http)
 /* promise CH28: a handler knows the wire, the process at the other end of a unix socket, and its namespace */
 TEST(a_handler_knows_the_process_that_calls)
 {
+    static const char *const schemes[] = {"unix", "grpc+unix"};
     char url[300], expected[128];
     lks_error error;
 
-    snprintf(url, sizeof url, "unix://%s/shop", here.dir);
-    open_both(url, (lks_host_options){0}, (lks_channel_options){.ns = "east"});
-    assert_int_equal(call(&error), LKS_OK);
-    snprintf(expected, sizeof expected, "unix uid=%u pid=%d ns=east principal=", getuid(), getpid());
-    assert_string_equal(here.seen, expected);
-}
-
-/* promise CH28 */
-TEST(over_grpc_too_a_handler_knows_the_process_that_calls)
-{
-    char url[300], expected[128];
-    lks_error error;
-
-    snprintf(url, sizeof url, "grpc+unix://%s/shop", here.dir);
-    open_both(url, (lks_host_options){0}, (lks_channel_options){.ns = "east"});
-    assert_int_equal(call(&error), LKS_OK);
-    snprintf(expected, sizeof expected, "grpc+unix uid=%u pid=%d ns=east principal=", getuid(), getpid());
-    assert_string_equal(here.seen, expected);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        snprintf(url, sizeof url, "%s://%s/shop", schemes[i], here.dir);
+        open_both(url, (lks_host_options){0}, (lks_channel_options){.ns = "east"});
+        assert_int_equal(call(&error), LKS_OK);
+        snprintf(expected, sizeof expected, "%s uid=%u pid=%d ns=east principal=", schemes[i], getuid(), getpid());
+        assert_string_equal(here.seen, expected);
+        tear_down(NULL);
+    }
 }
 
 /* promise CH31: `*` listens on all addresses, of both families */

@@ -26,11 +26,12 @@ static void start(places_options options)
     assert_non_null(here.all);
 }
 
-static void stop(void)
+static int stop(void **state)
 {
     for (size_t i = 0; i < PLACES; i++)
         places_leave(here.all, &here.place[i]);
     places_free(here.all);
+    return 0;
 }
 
 static place_origin host(uint8_t n)
@@ -73,7 +74,6 @@ TEST(the_idlest_is_given_up)
     assert_given_up(2, 2);
     enter_quiet(5, "tcp", host(1));
     assert_given_up(3, 0);
-    stop();
 }
 
 TEST(who_is_not_quiet_keeps_its_place)
@@ -87,7 +87,6 @@ TEST(who_is_not_quiet_keeps_its_place)
     assert_int_equal(here.n_given_up, 1);
     places_leave(here.all, &here.place[0]);
     assert_null(enter(3, "tcp", host(1)));
-    stop();
 }
 
 TEST(an_address_has_its_part)
@@ -104,7 +103,6 @@ TEST(an_address_has_its_part)
     assert_null(enter(4, "tcp", host(2)));
     assert_null(enter(5, "tcp", host(3)));
     assert_int_equal(here.n_given_up, 1);
-    stop();
 }
 
 TEST(addresses_users_and_networks_differ)
@@ -117,7 +115,6 @@ TEST(addresses_users_and_networks_differ)
     assert_null(enter(3, "unix", user(0x21)));
     assert_non_null(enter(4, "grpc", one));
     assert_non_null(enter(5, "unix", user(0x20)));
-    stop();
 }
 
 TEST(a_wire_has_its_part)
@@ -130,7 +127,6 @@ TEST(a_wire_has_its_part)
     assert_given_up(1, 1);
     assert_string_equal(enter(4, "grpc", host(4)), "connections of one wire");
     assert_null(enter(4, "tcp", host(4)));
-    stop();
 }
 
 /* Whatever the network does. What unix sockets do not use of theirs stays theirs. */
@@ -155,7 +151,6 @@ TEST(unix_sockets_keep_room)
     places_set_idle(here.all, &here.place[1], true);
     assert_null(enter(8, "tcp", host(1)));
     assert_given_up(3, 1);
-    stop();
 }
 
-TEST_MAIN()
+TEST_MAIN(.teardown = stop)
