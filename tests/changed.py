@@ -47,7 +47,7 @@ def changed_files(base):
 
 
 class Graph:
-    """What is made from what: absolute paths."""
+    """Which output is built from which inputs: absolute paths."""
 
     def __init__(self, build):
         self.build = build

@@ -1,4 +1,4 @@
-/* What every test program begins with: cmocka, the headers it needs, and cases that register themselves.
+/* Included first by every test program: cmocka, the headers that it needs, and cases that register themselves.
  *
  *   TEST(a_sale_is_counted_once)
  *   {
@@ -7,7 +7,7 @@
  *
  *   TEST_MAIN(.setup = fill, .teardown = empty)
  *
- * Cases run in the order in which they stand. LOCKSTOCK_TEST_ONLY in the environment, a pattern of * and ?,
+ * Cases run in the order of the file. LOCKSTOCK_TEST_ONLY in the environment, a pattern of * and ?,
  * chooses some of them. */
 #ifndef LOCKSTOCK_TESTS_TEST_H
 #define LOCKSTOCK_TESTS_TEST_H
@@ -51,7 +51,7 @@ typedef struct test_fixtures {
     }
 #define TEST_RUN(...) test_run(&(const test_fixtures){.unused = 0, __VA_ARGS__})
 
-/* What the macros call; cases that a program makes from a table call the second with a state of theirs.
+/* The macros call these; a program with cases from a table calls the second with a state for each.
  * `name` must stay. */
 void test_add(const char *name, CMUnitTestFunction function);
 void test_add_with(const char *name, CMUnitTestFunction function, CMFixtureFunction setup, CMFixtureFunction teardown,

@@ -1,5 +1,5 @@
-/* A client in one wire's own bytes: what the cases of the suite are written against. A
- * driver speaks the wire and knows nothing of the calls. One thread. */
+/* A client that writes the bytes of one wire. The cases of the suite use it. A driver
+ * implements the wire and does not depend on the calls. One thread. */
 #ifndef LOCKSTOCK_TESTS_CALLER_H
 #define LOCKSTOCK_TESTS_CALLER_H
 
@@ -17,7 +17,7 @@ typedef struct outcome {
     lks_code code;
     lks_applied applied;
     char message[LKS_ERROR_MESSAGE_MAX];
-    bool bare;        /* an SP wire's refusal: nothing but what is above and when to come again */
+    bool bare;        /* an SP wire's refusal: only the fields above and the retry delay */
     bool says_when;   /* to come again: retry_after_ms, or RetryInfo */
     uint8_t *payload; /* to be freed; NULL unless code is LKS_OK */
     size_t len;
@@ -35,7 +35,7 @@ typedef struct call_spec {
 typedef struct wire_driver {
     /* url and certificate: the fixture's. NULL when the connection is refused. */
     void *(*open)(const char *url, const char *certificate);
-    /* The same on a line that is there, and the caller's from now on; NULL stays NULL. Not every wire has it. */
+    /* The same on an open line, which the caller then owns; NULL stays NULL. Not every wire has it. */
     void *(*open_on)(struct line *l, const char *url);
     /* Sends a call and gives its number, never 0; 0 when the connection is over. */
     unsigned (*start)(void *caller, const call_spec *call);

@@ -1,5 +1,5 @@
 /* gRPC by nghttp2's client side: unary calls, any number of streams under way. nghttp2 is
- * entered by start, await and cancel only; what it has to say goes out at once. */
+ * entered by start, await and cancel only; its output is sent at once. */
 #include "conformance/caller.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static bool flush(grpc_caller *c)
     return n == 0;
 }
 
-/* ---- what nghttp2 tells --------------------------------------------------------- */
+/* ---- callbacks of nghttp2 --------------------------------------------------------- */
 
 static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *data, size_t len, uint32_t *flags,
                        nghttp2_data_source *source, void *user)

@@ -1,4 +1,4 @@
-/* SP's bytes by hand: one call a frame, any number of frames under way. */
+/* SP without a library: one call a frame, any number of frames under way. */
 #include "conformance/caller.h"
 
 #include <stdlib.h>

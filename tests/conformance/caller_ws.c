@@ -1,4 +1,4 @@
-/* SP over WebSocket by hand: one call a message, any number under way. Every second
+/* SP over WebSocket without a library: one call a message, any number under way. Every second
  * message goes in two frames with a ping between. */
 #include "conformance/caller.h"
 
@@ -120,7 +120,7 @@ static int receive_frame(ws_caller *c, uint8_t **message, size_t *have)
         abort();
     if (!line_receive_all(c->line, *message + *have, (size_t)len))
         return -1;
-    /* The pong has what the ping had; it is not kept. */
+    /* The pong has the payload of the ping; it is not kept. */
     *have += head[0] == (FINAL | PONG) && len == ID ? 0 : (size_t)len;
     return head[0];
 }

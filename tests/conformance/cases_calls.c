@@ -1,4 +1,4 @@
-/* Calls and what they come to. */
+/* Calls and their outcomes. */
 #include "conformance/suite.h"
 
 #include <signal.h>
@@ -34,7 +34,7 @@ static outcome ask_bytes(void *caller, const char *method, const void *payload, 
     return suite_await(caller, call);
 }
 
-TEST(each_refusal_says_what_and_whether)
+TEST(each_refusal_has_code_applied_and_message)
 {
     void *caller = suite_open(here.server);
     lks_acquire_request acquire = LKS_ACQUIRE_REQUEST_INIT;
@@ -59,7 +59,7 @@ TEST(each_refusal_says_what_and_whether)
     suite_close(caller);
 }
 
-TEST(a_namespace_is_a_world_of_its_own)
+TEST(namespaces_are_isolated)
 {
     static const uint8_t pear[] = {0x0a, 4, 'p', 'l', 'u', 'm', 0x12, 4, 'p', 'l', 'u', 'm', 0x18, 3};
     static const char *const worlds[] = {"one", "two", NULL};
@@ -128,8 +128,8 @@ TEST(a_store_that_is_away_is_unavailable)
     suite_close(caller);
 }
 
-/* One that waits does not stand in the way of those behind it, and every answer finds its
- * own call. */
+/* A call that waits does not block later ones, and every answer reaches its own
+ * call. */
 TEST(answers_come_when_they_are_ready)
 {
     enum { CALLS = 30 };
@@ -251,7 +251,7 @@ TEST(big_messages_go_both_ways)
 }
 
 /* promise W9 */
-TEST(what_is_too_long_is_refused)
+TEST(too_long_message_is_refused)
 {
     void *caller = suite_open(here.server), *other = suite_open(here.server);
     if (here.wire->driver == &nng_driver) {

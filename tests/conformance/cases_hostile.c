@@ -65,7 +65,7 @@ static void assert_as_before(weight before)
 
 enum { BEGINNING_MAX = 256 };
 
-/* What a peer may begin with before it turns to noise: what is spoken on this wire. */
+/* The valid bytes with which a peer may begin before it sends noise. */
 static size_t put_beginning(uint8_t to[BEGINNING_MAX])
 {
     static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
@@ -88,7 +88,7 @@ static size_t put_beginning(uint8_t to[BEGINNING_MAX])
     return len;
 }
 
-TEST(noise_harms_nobody)
+TEST(random_bytes_do_not_affect_other_clients)
 {
     void *caller = suite_open(here.server);
     const char *certificate = server_fixture_certificate(here.server);
@@ -116,7 +116,7 @@ TEST(noise_harms_nobody)
     suite_close(caller);
 }
 
-TEST(half_open_connections_harm_nobody)
+TEST(half_open_connections_do_not_affect_others)
 {
     void *caller = suite_open(here.server);
     line **lines = calloc(HALF_OPEN, sizeof *lines);
@@ -128,8 +128,8 @@ TEST(half_open_connections_harm_nobody)
         lines[i] = line_open(url(), NULL, NULL);
         assert_non_null(lines[i]);
         size_t len = put_beginning(bytes);
-        /* Nothing; a part of the handshake; all of it and no more. (For TLS it is no
-         * handshake, but for who says nothing.) */
+        /* Nothing; a part of the handshake; all of it and no more. (Over TLS this is no
+         * handshake, except where nothing is sent.) */
         (void)line_send(lines[i], bytes, i % 3 == 0 ? 0 : i % 3 == 1 ? 5 : len);
         if (i % 200 == 0)
             assert_served(caller);

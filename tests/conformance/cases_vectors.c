@@ -1,4 +1,4 @@
-/* vectors.txt, played: what it says is what the server speaks, byte for byte. */
+/* Plays vectors.txt: the server must send exactly its bytes. */
 #include "conformance/suite.h"
 
 #include <stdio.h>
@@ -116,7 +116,7 @@ static bool is_spoken(const step *s, bool marks)
            (marks && strncmp(s->name, "sp", len) == 0);
 }
 
-TEST(the_vectors_are_what_is_spoken)
+TEST(server_speaks_the_bytes_of_the_vectors)
 {
     static char text[TEXT_MAX];
     static step s;

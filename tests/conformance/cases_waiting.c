@@ -16,7 +16,7 @@ static void *hold(const char *name)
     return caller;
 }
 
-TEST(who_waits_is_told_when_time_is_up)
+TEST(waiter_is_answered_at_its_deadline)
 {
     void *owner = hold("bridge"), *caller = suite_open(here.server);
     suite_expect_acquired(suite_await(caller, suite_acquire(caller, "bridge", waiting, 200, PATIENCE_MS)),
@@ -60,7 +60,7 @@ TEST(a_cancelled_wait_is_withdrawn)
     suite_until_waiters(owner, "tunnel", 1);
     here.wire->driver->cancel(caller, call);
     suite_until_waiters(owner, "tunnel", 0);
-    suite_put(caller, "pear", 7); /* the connection goes on */
+    suite_put(caller, "pear", 7); /* the connection still works */
     suite_release(owner, "tunnel", holder);
     suite_close(caller);
     suite_close(owner);
@@ -75,10 +75,10 @@ static void crowd_in(void *caller, int first, int n)
     }
 }
 
-/* As many wait as may run, and more: whoever they wait for, and everybody else, is served
- * on their connections too. */
+/* More calls wait than may run. The calls that they wait for, and all others, are still served,
+ * also on the connections of the waiting calls. */
 /* promise K1 */
-TEST(who_waits_does_not_stop_who_runs)
+TEST(waiters_do_not_block_running_calls)
 {
     enum { HALF = WAITING / 2 }; /* more than may run at a time */
     void *owner = hold("needle"), *first = suite_open(here.server), *second = suite_open(here.server);

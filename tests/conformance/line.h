@@ -11,7 +11,7 @@ enum { LINE_TIMEOUT_MS = 30000 };
 
 typedef struct line line;
 
-/* Connects to what a server_fixture_url says, whatever its scheme. certificate: TLS, and
+/* Connects to the address of a server_fixture_url, of any scheme. certificate: TLS, and
  * this one (PEM) must be the server's; NULL or "": no TLS. alpn: "h2", or NULL. NULL when
  * refused. */
 line *line_open(const char *url, const char *certificate, const char *alpn);
@@ -23,7 +23,7 @@ typedef struct line_tls {
     const char *alpn;              /* NULL: none */
 } line_tls;
 
-/* The same with all that TLS can be told. */
+/* The same with all options of TLS. */
 line *line_open_tls(const char *url, const line_tls *tls);
 
 /* The common name of the server's certificate, the line's; "" without TLS. */
@@ -38,10 +38,10 @@ size_t line_receive(line *l, void *data, size_t len);
 /* Exactly so many. */
 bool line_receive_all(line *l, void *data, size_t len);
 
-/* Reads to the end: true when the other side closes, false when it goes on to be there. */
+/* Reads to the end. Returns true when the other side closes, false when it stays open. */
 bool line_ends(line *l);
 
-/* Whether the other side has not closed, by what is known now. */
+/* Whether the other side has not closed so far. */
 bool line_stands(const line *l);
 
 /* Takes NULL. */

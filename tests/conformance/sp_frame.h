@@ -7,7 +7,7 @@
 /* A Frame with the call in it, to be freed. */
 uint8_t *sp_frame_of(const call_spec *call, size_t *len);
 
-/* What a Reply of one result says; false when it is none. Leaves ret->call alone. */
+/* Reads a Reply of one result; returns false when the bytes are none. Leaves ret->call alone. */
 bool sp_outcome_of(const uint8_t *reply, size_t len, outcome *ret);
 
 #endif

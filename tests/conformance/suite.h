@@ -1,5 +1,5 @@
-/* What the cases of the suite share: a server on the wire under test, with a store that
- * can be taken away, and calls in one line. */
+/* Shared by the cases of the suite: a server on the wire under test, with a store that
+ * can be stopped, and calls in one line. */
 #ifndef LOCKSTOCK_TESTS_SUITE_H
 #define LOCKSTOCK_TESTS_SUITE_H
 
@@ -24,8 +24,8 @@ typedef struct wire {
     const char *name;
     const char *scheme;
     const wire_driver *driver;
-    bool closes;         /* what is too long ends the connection; else it is RESOURCE_EXHAUSTED */
-    const char *vectors; /* which of vectors.txt it speaks: "sp", "unix", "ws" or "grpc"; NULL: none */
+    bool closes;         /* a message that is too long ends the connection; else it is RESOURCE_EXHAUSTED */
+    const char *vectors; /* its entries in vectors.txt: "sp", "unix", "ws" or "grpc"; NULL: none */
 } wire;
 
 typedef struct suite {
@@ -55,7 +55,7 @@ outcome suite_await(void *caller, unsigned call);
 /* Both. */
 outcome suite_ask(void *caller, const char *method, const void *request, uint32_t timeout_ms);
 
-/* What a call must have come to: the message begins with `begins`. Frees it. */
+/* Expects the outcome of a call; its message begins with `begins`. Frees it. */
 void suite_expect(outcome got, lks_code code, lks_applied applied, const char *begins);
 
 /* Its response, to be freed with protobuf_c_message_free_unpacked; it must be OK. Frees it. */

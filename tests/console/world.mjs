@@ -1,4 +1,4 @@
-// A lockstockd with the console, and a Chromium that looks at it. Tests and pictures are made with it.
+// A lockstockd with the console, and a Chromium that opens it. Tests and pictures use it.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -19,7 +19,7 @@ try {
 }
 export { axe }
 
-// A port that nobody uses, so that a server can come back at the same address.
+// An unused port, so that a server can come back at the same address.
 async function freePort () {
   const server = net.createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -96,8 +96,8 @@ export async function launch () {
   return playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox', '--disable-dev-shm-usage'] }) // it sees our pages only
 }
 
-// A page. page.wrong has what the browser complained of; a request that the server refused or did not
-// answer is none of that.
+// A page. page.wrong has the errors that the browser reported, except requests that the server refused
+// or did not answer.
 export async function openPage (browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options })
   const page = await context.newPage()

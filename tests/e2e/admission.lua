@@ -132,7 +132,7 @@ function case.each_right_allows_its_methods_and_no_other()
   eq(allowed, #world.methods())
 end
 
-function case.a_caller_learns_who_it_is_taken_for()
+function case.who_am_i_returns_the_principal_and_its_rights()
   start_server()
   local function who(c, token) return c:ask("Admin.WhoAmI", nil, token and token .. SECRET).response end
   local function right(service, admin) return {service = service, read = true, write = true, admin = admin} end
@@ -145,7 +145,7 @@ function case.a_caller_learns_who_it_is_taken_for()
 end
 
 -- promise A1: with a policy file an unknown caller may do nothing: UNAUTHENTICATED, NO
-function case.who_is_not_known_may_do_nothing()
+function case.unknown_caller_is_unauthenticated()
   start_server()
   local tokens = {"", "unknown", "shop-ended" .. SECRET, "ops", "OPS" .. SECRET}
   for _, c in ipairs{tcp, secured(urls.tls), secured(urls.tls, "unknown"), secured(urls.wss)} do
@@ -211,7 +211,7 @@ end
 
 -- promise A3
 -- The same for what is there and for what is not: code_of looks at all the rest.
-function case.a_refusal_does_not_tell_what_exists()
+function case.refusal_does_not_reveal_what_exists()
   start_server()
   for _, ns in ipairs{"shop", "other"} do
     puts(tcp, "there", "ops", ns) "OK"
@@ -231,7 +231,7 @@ end
 
 -- The library, with its token, over what it dials.
 -- promise A13
-function case.the_client_says_who_it_is()
+function case.client_library_sends_its_token()
   start_server()
   for token, said in pairs{["shop" .. SECRET] = "OK", ["auditor" .. SECRET] = "PERMISSION_DENIED NO...",
     wrong = "UNAUTHENTICATED NO...", [false] = "UNAUTHENTICATED NO..."} do
@@ -243,7 +243,7 @@ end
 
 -- gRPC over TLS, by its own client, with health and reflection.
 -- promise A2
-function case.grpc_judges_alike()
+function case.grpc_applies_the_same_policy()
   start_server()
   world.process{"/usr/bin/python3", world.source .. "/tests/e2e/admission_grpc.py", urls.grpcs:sub(9), dir, SECRET}:ended(0)
 end
@@ -304,7 +304,7 @@ function case.a_wrong_file_leaves_all_as_it_was()
 end
 
 -- The policy is a pipe: whoever reads it waits for its writer. A second signal comes while the first reload waits.
-function case.a_slow_file_holds_up_no_call()
+function case.slow_policy_file_does_not_block_calls()
   start_server()
   os.execute(("cd %s && rm policy && mkfifo -m 600 policy"):format(dir))
   s:signal "HUP"
@@ -380,7 +380,7 @@ function case.settings_that_would_do_nothing_are_refused()
 end
 
 -- What the commands of docs/security.md make, in place of the test's own files.
-function case.the_page_makes_what_the_server_takes()
+function case.commands_of_the_page_make_files_that_the_server_accepts()
   start_server()
   local script = "set -e; umask 077; mkdir page; cd page\n"
   for commands in read_file(world.source .. "/docs/security.md"):gmatch "<!%-%- commands %-%->\n```sh\n(.-)```" do
@@ -466,7 +466,7 @@ function case.admin_calls_are_logged()
 end
 
 -- Whatever --log-level says, and though nobody waits for the answer: the store stands still until the caller has left.
-function case.an_admin_call_of_one_who_has_left_is_logged()
+function case.admin_call_of_a_disconnected_caller_is_logged()
   store = world.redis()
   local url = "unix://" .. file "quiet"
   local p = world.process{world.program, "--listen", url, "--store", store:url(), "--allow-unsafe-store", "--log-level", "error"}

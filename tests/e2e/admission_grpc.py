@@ -1,6 +1,6 @@
 """admission_grpc.py HOST:PORT DIRECTORY SECRET: who may do what over gRPC and TLS, asked by
-grpcio, with the files and principals of admission.lua. Ends with 0 when all is as it
-should be."""
+grpcio, with the files and principals of admission.lua. Exits with 0 when all checks
+pass."""
 import sys
 
 try:

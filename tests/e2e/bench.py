@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""lockstock-bench measures what it says: each scenario for some hundred calls on a real server, with the counts
-that it prints added up. Nothing is said of time.
+"""lockstock-bench measures correctly: each scenario makes some hundred calls to a real server, and the counts that
+it prints must add up. Times are not checked.
 
     bench.py LOCKSTOCK-BENCH LOCKSTOCKD
 """
@@ -36,7 +36,7 @@ def outcomes(result):
 
 class Bench(unittest.TestCase):
     def agrees(self, result, calls):
-        """As many calls as were asked for, each with an outcome, a latency and a check that is right."""
+        """Expects the requested number of calls, each with an outcome and a latency, and a correct check."""
         self.assertEqual(result["calls"], {"ok": calls, "refused": 0, "expired": 0, "failed": 0}, result)
         self.assertEqual(sum(o["calls"] for o in result["outcomes"]), calls, result)
         self.assertEqual(result["calls_started"], calls, result)
@@ -63,7 +63,7 @@ class Bench(unittest.TestCase):
             if result["scenario"] == "lock-hot":
                 self.assertIn("held by two 0 times", result["checked"])
 
-    def test_the_mix_sells_what_its_outcomes_say(self):
+    def test_mix_sells_as_many_as_its_outcomes_count(self):
         result = run("mix", "--calls", str(CALLS), "--in-flight", "16", "--wire", "tcp")["results"][0]
         self.agrees(result, sum(outcomes(result).values()))
         sold = outcomes(result)["DEDUCTED"] + outcomes(result)["CONFIRMED"]
@@ -102,7 +102,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(results[0]["compared"][0]["calls"]["ok"], 200)
         self.assertEqual(results[0]["compared"][1]["calls"]["ok"], 200)
 
-    def test_the_table_has_the_rows_that_are_asked_for(self):
+    def test_table_has_the_requested_rows(self):
         rows = run("table", "--rows", "1,3,9,16,17,18,20", "--rounds", "2", "--seconds", "0.2", "--warm-up", "0.1")["rows"]
         self.assertEqual([r["row"] for r in rows], [1, 3, 9, 16, 17, 18, 20], rows)
         for row in rows[:-1]:
@@ -114,7 +114,7 @@ class Bench(unittest.TestCase):
         self.agrees(result, CALLS)
         self.assertIn("--servers", run("deduct", "--servers", "2", status=2))
 
-    def test_scale_has_the_costs_and_the_memory_of_what_is_asked_for(self):
+    def test_scale_reports_cost_and_memory_of_each_load(self):
         results = run("scale", "lock", "--seconds", "0.1", "--warm-up", "0.1")["results"]
         self.assertEqual([(r["scenario"], r["in_flight"]) for r in results],
                          [("lock", 1), ("lock", 8), ("lock", 256), ("lock", 256)])

@@ -1,5 +1,5 @@
--- A sale of an item in eight buckets through two servers, of which one is killed again and again: what the callers were
--- told, the item and the ledger are the same.
+-- A sale of an item in eight buckets through two servers, of which one is killed repeatedly: the answers
+-- to the callers, the item and the ledger agree.
 require "stock"
 
 local AT_A_TIME, buyers, sold, ways = 16, nil, nil, nil
@@ -38,7 +38,7 @@ local function number_sold()
 end
 local function expect_item(text) for i = 1, 2 do use(ways[i]); stock "hot"(text) end end
 
--- The ledger adds up to the item, and names each buyer who was told DEDUCTED, once.
+-- The ledger adds up to the item, and names each buyer who got DEDUCTED once.
 local function expect_ledger(available, units)
   local sum, sum_sold, named, after = 0, 0, {}, ""
   repeat
@@ -65,7 +65,7 @@ function case.many_buyers_get_a_hundred_units()
   all_buy(count(2, 6))
   eq(number_sold(), 100)
   expect_item "0 0 100"
-  all_buy(0) -- each is told the same again
+  all_buy(0) -- each gets the same answer again
   expect_item "0 0 100"
   expect_ledger(0, 100)
 end

@@ -47,7 +47,7 @@ class Completion(unittest.TestCase):
         return terminal
 
     def bash(self, *words):
-        """What bash completes; as bash splits them, --flag=value is three words."""
+        """The completions of bash; as bash splits words, --flag=value is three words."""
         script = (f". {self.dir}/bash; COMP_WORDS=(lockstock {' '.join(map(shlex.quote, words))}); "
                   f"COMP_CWORD={len(words)}; _lockstock; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
         done = run("bash", "--norc", "--noprofile", "-uc", script, cwd=self.dir,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # promise CL6
-"""lockstock doctor, and what a server says of its store (AdminService).
+"""lockstock doctor, and what a server reports about its store (AdminService).
 
     cli_doctor.py LOCKSTOCK LOCKSTOCKD
 """
@@ -33,7 +33,7 @@ def redis(*settings):
 
 @contextlib.contextmanager
 def manager():
-    """Stands for systemd: what it was told last, as STATUS."""
+    """Acts as systemd, and keeps the last STATUS that it received."""
     with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path, \
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(f"{path}/n")
@@ -76,7 +76,7 @@ class Doctor(Case):
         finally:
             server.stop()
 
-    def test_the_version_and_the_commit_are_told(self):
+    def test_version_and_commit_are_reported(self):
         status = self.json("admin", "get-status")
         said = f"{status['version']} ({status['commit']})" if status.get("commit") else status["version"]
         for program in (LOCKSTOCK, LOCKSTOCKD):
@@ -97,12 +97,12 @@ class Doctor(Case):
         self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
         self.assertIn("event=audit", self.server.log())
 
-    def test_what_is_on_disk_at_once(self):
+    def test_fsync_always_is_ok(self):
         with self.against(fsync="always") as server:
             levels, _ = self.findings(server=server.url)
             self.assertEqual(levels, ["ok server", "ok store", "ok persistence", "ok clock"])
 
-    def test_what_admin_status_says(self):
+    def test_admin_status_describes_the_store(self):
         status = self.json("admin", "status")
         self.assertEqual([status["store"][name] for name in ("kind", "ready", "reason", "persistence", "fsync", "evicts")],
                          ["STORE_KIND_EMBEDDED", True, "", "PERSISTENCE_APPEND_ONLY", "FSYNC_EVERYSEC", False])
@@ -236,7 +236,7 @@ class Doctor(Case):
                 self.assertIn("warning servers", levels)
                 self.assertEqual(by["servers"]["text"], text)
             wait_until(lambda: "event=servers-agree" in one.log(), one.log)
-            # The note of one that has ended counts for nobody who begins.
+            # A server that starts ignores the note of one that has ended.
             with self.against(store=f"unix://{path}/r") as third:
                 self.assertEqual(third.log().count("servers-differ"), 0)
             self.assertEqual(one.log().count("event=servers-differ"), 1)
@@ -252,7 +252,7 @@ class Doctor(Case):
             self.assertEqual(self.refused_with(server), "store_login_refused")
             self.assertNotIn("wrong", json.dumps(by))
 
-    def test_who_may_not_see(self):
+    def test_a_caller_without_admin_rights(self):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
             with open(f"{path}/policy", "w") as policy:
                 policy.write(f"[reader]\nuid = {os.getuid()}\n* = READ\n")

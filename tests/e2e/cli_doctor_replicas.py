@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # promise CL6
-"""What lockstock doctor, AdminService and the log say of replicas, on real sets of redis-servers.
+"""What lockstock doctor, AdminService and the log report about replicas, on real sets of redis-servers.
 
     cli_doctor_replicas.py LOCKSTOCK LOCKSTOCKD
 """
@@ -90,7 +90,7 @@ class Replicas(Case):
         self.assertEqual({one["address"] for one in status["replicas"]},
                          {f"127.0.0.1:{first}", f"127.0.0.1:{second}"})
 
-        # One stands still: it stays connected, and confirms nothing.
+        # One is frozen: it stays connected, and confirms nothing.
         os.kill(first_pid, signal.SIGSTOP)
         self.wait_finding("replicas", "problem", f"127.0.0.1:{first} ", "last heard of")
         wait_until(lambda: "event=store-replica-lags" in self.server.log())

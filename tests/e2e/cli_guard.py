@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""lockstock guard run: a program between Enter and Leave; what is stored, and what becomes of the entry when the program,
-its keeper or its locks go.
+"""lockstock guard run: a program between Enter and Leave; what is stored, and how the entry ends when the program,
+its keeper or its locks are lost.
 
     cli_guard.py LOCKSTOCK LOCKSTOCKD
 """
@@ -25,7 +25,7 @@ class Guard(Case):
         return self.guard(*flags, run=("sh", "-c", script), code=code)[0]
 
     def begin(self, *flags, script=UP):
-        """One whose program runs."""
+        """Starts one, and waits until its program runs."""
         process = self.start("guard", "run", *flags, "--", "sh", "-c", script)
         self.addCleanup(self.end, process)
         self.assertEqual(process.stdout.readline(), b"up\n")
@@ -99,7 +99,7 @@ class Guard(Case):
         self.assertEqual(self.shell(*flags, script=attempt), "5\n")
         self.assertEqual(self.stock(), 0)
 
-    def test_what_the_program_is_told(self):
+    def test_environment_of_the_program(self):
         out = self.shell(*ONCE, "--locks", '{"group":"g","targets":[{"name":"b"},{"name":"a"}]}', "--limits",
                          '{"rules":[{"key":"ann","limit":{"algorithm":"ALGORITHM_FIXED_WINDOW","limit":"5","periodMs":"3600000"}}]}',
                          script="echo $LOCKSTOCK_FENCE/$LOCKSTOCK_FENCES/$LOCKSTOCK_ATTEMPT/$LOCKSTOCK_ATTEMPT_FENCE/"
@@ -131,13 +131,13 @@ class Guard(Case):
         self.assertIn("ENTER_OUTCOME_IN_PROGRESS", out)
         self.end(process)
 
-    def test_what_has_failed_for_good(self):
+    def test_a_final_failure_is_printed(self):
         token = "0123456789abcdef"
         self.out("guard", "enter", token, *ONCE, "--lease", "1m")
         self.out("guard", "leave", token, "final", *ONCE, "--detail", "card \x1b[2J")
         self.assertIn("for good: card ?[2J", self.err("guard", "run", *ONCE, "--", "true", code=AROUND + REFUSED))
 
-    def test_what_is_wrong(self):
+    def test_usage_errors(self):
         for args in ((), ONCE, ("--result", "x", *LOCKS, "--", "true"), ("--store-output", *LOCKS, "--", "true"),
                      ("--result", "x", "--store-output", *ONCE, "--", "true"), ("--colour", *ONCE, "--", "true"),
                      ("--", "true"), (*LOCKS, "--lease", "1d2h", "--", "true")):
@@ -214,7 +214,7 @@ class Guard(Case):
         self.assertEqual(self.shell(*ONCE, script="echo $LOCKSTOCK_ATTEMPT"), "4\n")
 
     def test_a_signal_ends_the_wait(self):
-        """And whoever waited for an attempt begins none."""
+        """A process that waited for an attempt begins none."""
         first = self.begin(*ONCE)
         second = self.start("guard", "run", *ONCE, "--wait", "1h", "--lease", "10m", "--", "echo", "ran")
         self.out("lock", "acquire", "door", "--lease", "1m")

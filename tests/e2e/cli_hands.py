@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # promise CL4
-"""What lockstock has for hands: lock release --force, lock exec, stock ledger and watch, status, bench.
+"""Commands for operators: lock release --force, lock exec, stock ledger and watch, status, bench.
 
     cli_hands.py LOCKSTOCK LOCKSTOCKD
 """
@@ -58,7 +58,7 @@ class OldServer:
 
 
 class LateServer:
-    """In front of a server: keeps what it is sent, answers nothing, and gives the server all of it when told."""
+    """A proxy in front of a server: keeps requests, answers nothing, and passes them on when told to."""
     GREETING = {"client": b"\0SP\0\0\x30\0\0", "server": b"\0SP\0\0\x31\0\0"}
 
     def __init__(self, server):
@@ -134,7 +134,7 @@ class LateCopies(Case):
             late.deliver()
         self.assertEqual(self.json("lock", "inspect", "door")["holders"], [])
 
-    def test_what_nothing_undoes_is_in_doubt(self):
+    def test_an_unanswered_order_may_have_been_applied(self):
         for command, done, more in (("deduct", "deducted", ()), ("reserve", "reserved", ("--hold", "10m"))):
             order = ("stock", command, "o1", "--line", f"{command}=1", "--group", command, *more)
             self.out("stock", "put", command, "0")
@@ -172,7 +172,7 @@ class Hands(Case):
         self.err("stock", "ledger", code=USAGE)
 
     def test_a_ledger_whose_server_does_not_move_on(self):
-        """As servers did that had no next_after: their page came again for ever."""
+        """Like servers without next_after: the same page is returned forever."""
         with OldServer(OldServer.LEDGER) as old:
             for follow in ((), ("--follow",)):
                 out, err = self.run_cli("stock", "ledger", "phone", *follow, "--server", old.url, code=OTHER)
@@ -234,7 +234,7 @@ class Hands(Case):
         self.err("status", "all", code=USAGE)
 
     def test_without_standard_files(self):
-        """What the channel opens first, which takes eight bytes, is not taken for standard output."""
+        """The channel's first descriptor does not take the place of a closed standard output."""
         closed = ("sh", "-c", 'exec "$@" >&- 2>"$0"', f"{self.server.dir}/errors", LOCKSTOCK)
         done = subprocess.run([*closed, "once", "--key", "k", "--", "printf", "1234567\\n"], stdin=subprocess.DEVNULL,
                               env=self.env, timeout=LIMIT_S, check=False)

@@ -14,7 +14,7 @@ KEYS, BYTES = 20, 10_000
 
 class Quotas(Case):
     def fill(self, *settings):
-        """Takes locks until one is refused: the server, the locks, and what the refusal says."""
+        """Takes locks until one is refused. Returns the server, the locks and the message of the refusal."""
         server = Server(*settings)
         self.addCleanup(server.stop)
         self.env["LOCKSTOCK_SERVER"] = server.url
@@ -34,7 +34,7 @@ class Quotas(Case):
         server, held = self.fill("--namespace-keys", str(KEYS))
         self.assertRegex(self.refusal, rf'the namespace "test_keys" has stored \d+ keys; its quota is {KEYS} \(RESOURCE_EXHAUSTED\)')
         self.assertIn("event=over-quota namespace=test_keys", server.log())
-        # Others have their own quota, reads go on, and what is held is kept and given back.
+        # Others have their own quota, reads still work, and held locks stay and can be released.
         self.out("lock", "acquire", "door", "--lease", "1m", "--namespace", "other")
         self.assertIn("l0", self.out("lock", "ls"))
         self.out("lock", "renew", f"--lease=names=l0,token={held[0][1]},lease=10m")

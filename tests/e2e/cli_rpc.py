@@ -175,7 +175,7 @@ class EachMethod(Case):
 
 
 class WordsAndFlags(Case):
-    def test_help_says_what_the_contract_says(self):
+    def test_help_shows_methods_and_fields_of_the_contract(self):
         text = self.out("--help")
         self.assertIn("--server", text)
         methods = 0
@@ -193,7 +193,7 @@ class WordsAndFlags(Case):
         self.assertIn("--line SKU=QUANTITY (several times)", self.out("stock", "deduct", "--help"))
         self.assertIn("--kind snowflake|uuid-v7|sequence", self.out("id", "next", "-h"))
 
-    def test_what_is_wrong_is_said_in_one_line(self):
+    def test_an_error_is_one_line(self):
         for args, said in {
             (): "no command", ("lokc",): "lokc: unknown command", ("lock",): "lock: needs a method",
             ("lock", "take"): "take: unknown method; see --help", ("lock", "inspct"): "unknown method, did you mean inspect?",
@@ -252,7 +252,7 @@ class WordsAndFlags(Case):
         self.out("stock", "deduct", "p", "--group", "phone", "--line", "phone,quantity=1")
         self.assertEqual(self.json("stock", "get", "phone")["item"]["available"], "2")
 
-    def test_what_nobody_holds_is_not_taken_away(self):
+    def test_force_release_of_a_free_lock_fails(self):
         self.assertEqual(self.err("lock", "force-release", "nosuch", code=REFUSED), "lockstock: the lock is not held\n")
 
     def test_a_misspelt_variable(self):
@@ -267,7 +267,7 @@ class WordsAndFlags(Case):
         self.assertEqual(self.out("stock", "help"), self.out("stock", "--help"))
         self.assertEqual(self.out("help", "help"), self.out("--help"))
 
-    def test_a_value_is_said_by_nobody(self):
+    def test_an_error_does_not_print_the_value(self):
         self.assertEqual(self.err("lock", "ls", "--tokenn=hunter2", code=USAGE), "lockstock: --tokenn: unknown flag; see --help\n")
 
     def test_a_field_is_given_once(self):
@@ -313,7 +313,7 @@ class WordsAndFlags(Case):
         first = [re.match(r"\S+ +", line).group(0) for line in self.out("stock", "ls").splitlines()]
         self.assertEqual(sorted(first), ["SKU    ", "phone  ", "日本   "])  # each is seven columns wide
 
-    def test_text_of_others_moves_no_terminal(self):
+    def test_server_text_prints_no_control_characters(self):
         self.out("lock", "acquire", "a", "--lease", "1m", "--owner", "\x1b[2Jé\x9b\n")
         self.assertRegex(self.out("lock", "inspect", "a"), r"OWNER.*\n\?\[2Jé\?+ ")
 

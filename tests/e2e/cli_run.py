@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # promise CL4
 # promise CL5
-"""lockstock run, once and limit: what they run, and what becomes of it when holders die, freeze and lose their locks.
+"""lockstock run, once and limit: what they run, and what happens to it when holders die, freeze or lose their locks.
 
     cli_run.py LOCKSTOCK LOCKSTOCKD
 """
@@ -14,12 +14,12 @@ import sys
 
 from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, Terminal, gone, main, wait_until
 
-SHORT = "400ms"  # the lease of who is to lose it
+SHORT = "400ms"  # the lease of a holder that is to lose it
 AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
 PY = sys.executable
 
-# Enters a room, in which it must be alone, says so, and stays until a file is there, or for ever. A second one in the
-# room is told by a file "overlap". It ignores SIGTERM.
+# Enters a room, in which it must be alone, prints "in", and stays until a file exists, or forever. A second process in
+# the room writes the file "overlap". It ignores SIGTERM.
 ROOM = """
 import fcntl, os, signal, sys, time
 room, until = sys.argv[1:3]
@@ -83,7 +83,7 @@ class Room(Case):
             self.assertEqual(process.returncode, OK, process.stderr.read())
 
     # promise CL1
-    def test_a_holder_that_is_killed_takes_what_its_program_started_along(self):
+    def test_a_killed_holder_takes_down_all_child_processes(self):
         first = self.enter("never", SHORT, shell=True)
         program, fence = self.is_in(first)
         second = self.enter()
@@ -116,14 +116,14 @@ class Room(Case):
             return line.read()
 
     # promise CL1
-    def test_all_that_is_frozen_past_the_lease_ends_when_it_goes_on(self):
+    def test_processes_frozen_past_the_lease_end_when_resumed(self):
         first = self.enter("never", SHORT)
         program, fence = self.is_in(first)
         second = self.enter()
         everything = [*children_of(first.pid), first.pid]
         for pid in everything:
             os.kill(pid, signal.SIGSTOP)
-        os.unlink(f"{self.room}/door")  # two are in the room, and that is right: nobody can end what is frozen
+        os.unlink(f"{self.room}/door")  # two are in the room, which is correct: nothing can end a frozen process
         _, later = self.is_in(second)
         self.assertGreater(later, fence)  # by which the one that is late is known
         for pid in everything:
@@ -152,8 +152,8 @@ class Room(Case):
         self.assertIn(b"it was taken away", said)
         self.assertNotIn(b"no renewal was confirmed", said)  # it did not wait for that
 
-    def test_a_lock_that_was_taken_away_is_told_though_the_program_is_done(self):
-        first = self.enter(lease="30s", shell=True)  # whose program ends with 0
+    def test_a_lost_lock_is_reported_after_a_successful_program(self):
+        first = self.enter(lease="30s", shell=True)  # its program exits with 0
         self.is_in(first)
         self.out("lock", "force-release", "room")
         self.leave()
@@ -174,7 +174,7 @@ class Run(Case):
         self.assertIn("ermission denied", self.run_locked("/etc/passwd", code=CANNOT_RUN)[1])
         self.assertEqual(self.out("lock", "ls"), "")
 
-    def test_what_the_program_is_told(self):
+    def test_environment_of_the_program(self):
         out, _ = self.run_locked("sh", "-c", "echo $LOCKSTOCK_LOCK $LOCKSTOCK_FENCE")
         name, fence = out.split()
         self.assertEqual(name, "a")
@@ -218,7 +218,7 @@ class Run(Case):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM)
         wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "0")
 
-    def test_a_signal_gives_back_what_was_granted_just_before_it(self):
+    def test_a_signal_releases_a_lock_granted_just_before(self):
         self.out("lock", "acquire", "c", "--lease", "1m")
         process = self.start("run", "--lock", "c", "--lease", "6s", "--wait", "1h", "--", "echo", "ran")
         wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "1")
@@ -235,8 +235,8 @@ class Run(Case):
 
     # promise CL2
     def test_at_a_terminal(self):
-        """The program has the terminal, and each ^C is told to it once: twice is once where it does not look in between,
-        so there are some."""
+        """The program has the terminal and gets each ^C once. Several are sent, because two in quick succession count
+        as one."""
         script = "import signal, sys\nboth = [signal.SIGINT, signal.SIGUSR1]\nsignal.pthread_sigmask(signal.SIG_BLOCK, both)\n" \
                  "print(sys.stdin.isatty(), flush=True)\nn = 0\nwhile signal.sigwait(both) == signal.SIGINT:\n" \
                  " n += 1\n print(f'heard {n}', flush=True)\nprint('told', n, flush=True)\n"
@@ -249,7 +249,7 @@ class Run(Case):
         for n in range(1, 31):
             terminal.type("\x03")
             told(f"heard {n}\r\n")
-        os.kill(terminal.pid, signal.SIGUSR1)  # lockstock passes it on behind what it had passed on before
+        os.kill(terminal.pid, signal.SIGUSR1)  # lockstock passes it on after the earlier ones
         told("told 30\r\n")
         self.assertEqual(terminal.end(), OK)
 
@@ -294,28 +294,28 @@ class Once(Case):
             self.assertEqual(len(lines.readlines()), 1)
 
     # promise CL3
-    def test_what_failed_for_now_runs_again(self):
+    def test_a_retryable_failure_runs_again(self):
         self.once("sh", "-c", "exit 75", code=75)
         self.once("sh", "-c", "kill -9 $$", code=137)
         self.once("/nonexistent/program", code=NO_PROGRAM)
         self.assertEqual(self.once("sh", "-c", "echo $LOCKSTOCK_ATTEMPT")[0], "4\n")
 
-    def test_an_exit_code_above_128_is_no_signal(self):
+    def test_an_exit_code_above_128_is_not_taken_for_a_signal(self):
         self.once("sh", "-c", "echo first; exit 255", code=255)
         self.assertEqual(self.once("echo", "second", code=255)[0], "first\n")
 
-    def test_an_attempt_that_is_lost_may_end_in_peace(self):
-        """Also one that was stopped; and one that writes all the time has as long as others."""
+    def test_a_lost_attempt_has_time_to_end(self):
+        """Also a stopped one; a program that writes all the time has as much time as others."""
         for stopped in ("", "kill -STOP $$;"):
             script = "trap 'for i in 1 2 3; do /bin/echo x; done; echo end; exit 3' TERM; echo up;" \
                      f"{stopped} while :; do sleep 0.02; done"
             self.assertIn(b"end\n", self.lost(script))
 
-    def test_an_attempt_that_is_lost_and_goes_on_is_killed(self):
+    def test_a_lost_attempt_that_does_not_end_is_killed(self):
         self.lost("trap '' TERM; echo up; while :; do sleep 0.02; done")
 
     def lost(self, script):
-        """What it writes; its result is nobody's."""
+        """Returns its output; its result is not stored."""
         process = self.start("once", "--key", "k", "--lease", "600ms", "--", "sh", "-c", script)
         self.assertEqual(process.stdout.readline(), b"up\n")
         self.out("idempotency", "delete", "lockstock-once", "k")
@@ -324,7 +324,7 @@ class Once(Case):
         return out
 
     # promise CL3
-    def test_what_failed_for_good_moves_no_terminal(self):
+    def test_a_final_failure_prints_no_control_characters(self):
         fence = self.json("idempotency", "begin", "lockstock-once", "k", "--lease", "1m")["fence"]
         self.out("idempotency", "fail", "lockstock-once", "k", "--fence", fence, "--kind", "final", "--detail", "\x1b[2J\n")
         self.assertIn("for good: ?[2J?\n", self.err("once", "--key", "k", "--", "true", code=AROUND + REFUSED))
@@ -393,11 +393,11 @@ class Limit(Case):
                            ("--policy", ("--key", "a", "--policy", "x" * 200))):
             self.assertIn(f"lockstock: {flag}: must be", self.err("limit", *args, "--", "true", code=AROUND + USAGE))
 
-    def test_a_policy_that_is_not_there(self):
+    def test_an_unknown_policy(self):
         self.assertEqual(self.err("limit", "--key", "a", "--policy", "typo", "--", "true", code=AROUND + USAGE),
                          "lockstock: --policy: no such policy\n")
 
-    def test_what_is_wrong(self):
+    def test_usage_errors(self):
         for args in (("--rate", "1/s"), ("--key", "a"), ("--key", "a", "--rate", "1"), ("--key", "a", "--rate", "0/s"),
                      ("--key", "a", "--rate", "1/x"), ("--key", "a", "--rate", "1/.5s"), ("--key", "a", "--rate", "1/e3s"),
                      ("--key", "a", "--rate", "1/s", "--policy", "p"), ("--key", "a", "--burst", "2", "--policy", "p")):

@@ -138,7 +138,7 @@ class Case(unittest.TestCase):
         self.env.pop("XDG_CONFIG_HOME", None)
 
     def run_cli(self, *args, code=OK, env=None, stdin=b""):
-        """Its output and its errors; self.code is what it ended with."""
+        """Returns its output and its errors; self.code is its exit code."""
         done = subprocess.run([LOCKSTOCK, *args], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**self.env, **(env or {})}, timeout=LIMIT_S, check=False)
         out, err, self.code = done.stdout.decode(), done.stderr.decode(), done.returncode
@@ -162,7 +162,7 @@ class Case(unittest.TestCase):
         return json.loads(self.out(*args, "--json", **kwargs))
 
     def failure(self, *args, code, **kwargs):
-        """What --json says of a call that failed."""
+        """Returns the error that --json prints for a failed call."""
         return json.loads(self.run_cli(*args, "--json", code=code, **kwargs)[1])["error"]
 
     def start(self, *args, **kwargs):

@@ -97,7 +97,7 @@ class AtATerminal(Case):
                         return False
                 time.sleep(0.001)
             return True
-        for rows in (12, 13):  # the first ends a write of which a part is done, and the next has done nothing yet
+        for rows in (12, 13):  # the first ends a write that is partly done, the second one that has not begun
             wait_until(is_held_up)
             terminal.resize(rows, 30)
         terminal.type("q")

@@ -1,5 +1,5 @@
 -- Two servers on a Redis Cluster of three primaries, each with a replica: groups on all nodes, while slots move and
--- primaries change. Every wait ends by what it waits for, or by ctest's limit.
+-- primaries change. Every wait ends when its condition holds, or by ctest's limit.
 require "cluster"
 require "lock"
 require "stock"
@@ -7,7 +7,7 @@ require "stock"
 local GROUPS, PAGE, UNITS, MANY, BUYERS, WAIT = 24, 7, 100, 1000000, 24 * 420, 600000
 local url, shift
 
--- What is left serves; a primary without slots stays one.
+-- The remaining nodes serve; a primary without slots stays one.
 function setup()
   url = cluster("--conf", "cluster-require-full-coverage no", "--conf", "cluster-allow-replica-migration no")
   for _ = 1, 2 do server{store = url} end
@@ -58,7 +58,7 @@ function case.over_all_nodes_groups_and_locks_are_listed()
   eq(n, GROUPS)
 end
 
--- On each node: the release on one server is heard by the other.
+-- On each node: a release on one server wakes the waiter on the other.
 function case.over_all_nodes_waits_at_another_server_are_woken()
   local calls = {}
   for i = 1, GROUPS do
@@ -71,7 +71,7 @@ end
 
 -- ---- a sale ----
 
--- Of every second group there is enough for all.
+-- Every second group has enough units for all.
 local function units_of(i) return i % 2 == 0 and MANY or UNITS end
 
 -- Buyers in turn, each of one group, until so many have come and `trouble()`, called again and again once a tenth have,
@@ -131,7 +131,7 @@ function case.buyers_are_exact_while_slots_move()
   sell("moving", steps(list))
 end
 
--- What was not listed yet goes where was listed already, and the other way round.
+-- Slots that were not listed yet move to a node that was listed already, and the other way round.
 function case.groups_are_listed_while_slots_move()
   local p = primaries()
   put_groups "wandering"
@@ -148,8 +148,8 @@ function case.buyers_are_exact_while_each_primary_is_replaced()
   sell("replaced", steps(list))
 end
 
--- What a replica had confirmed is not lost with its primary. One after the other, and each becomes its successor's
--- replica.
+-- Changes that a replica confirmed are not lost with the primary. Primaries are killed in turn, and each becomes the
+-- replica of its successor.
 function case.with_wait_replicas_buyers_are_exact_while_each_primary_is_killed()
   local list = {}
   for _ = 1, 2 do server{store = url, args = {"--wait-replicas", "1"}} end
@@ -162,7 +162,7 @@ function case.with_wait_replicas_buyers_are_exact_while_each_primary_is_killed()
 end
 
 -- The lease is over when its primary is gone, or soon after; the server asks the next one.
-function case.who_waits_is_granted_by_the_next_primary()
+function case.waiter_is_granted_by_the_new_primary()
   put("a 1", {group = "orphaned"})
   local port = primary_with "ls:{default/orphaned}:stock:skus"
   hold("orphaned", 1000)
@@ -214,7 +214,7 @@ end
 -- promise T23
 -- One server is granted more for longer than the lease of a worker, of which the replica hears nothing. Then that takes
 -- over, and the other server asks while the first one still has a range.
-function case.no_snowflake_comes_twice_when_a_failover_loses_grants()
+function case.snowflakes_are_unique_when_a_failover_loses_grants()
   local first, seen, replica = snowflake(1), {}, nil
   local primary = primary_with(WORKERS)
   for line in ask_node(primary, "INFO replication"):gmatch "slave0:[^\n]*" do replica = line:match "port=(%d+)" end
@@ -240,8 +240,8 @@ function case.no_snowflake_comes_twice_when_a_failover_loses_grants()
   all_agree()
 end
 
--- What one node kept is gone, and only the look for its mark tells who waits there.
-function case.who_waits_where_a_node_lost_its_data_is_granted()
+-- One node has lost its data, and only the check of its mark shows the waiters there.
+function case.waiter_is_granted_after_its_node_lost_its_data()
   put("a 1", {group = "flushed"})
   hold "flushed"
   local call = wait_at_the_other "flushed"

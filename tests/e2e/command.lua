@@ -201,7 +201,7 @@ function case.settings_come_from_file_and_environment()
   stop(ready("--config " .. file, {"LOCKSTOCK_LOG_LEVEL=debug"}))
 end
 
--- SIGTERM with calls under way: each is done or refused unharmed, the server exits with 0, and what was done is there.
+-- SIGTERM with calls under way: each is done or has no effect, the server exits with 0, and the effects are stored.
 function case.sigterm_drains()
   local calls, done, s = {}, 0, server({}, {no_retry = true, timeout_ms = 20000})
   put "warm 5"

@@ -1,4 +1,4 @@
--- What an error says besides its code, from a server through the client: the reason, and the field that is wrong.
+-- The details of an error besides its code, from a server through the client: the reason, and the invalid field.
 require "stock"
 
 function setup() server() end

@@ -1,7 +1,7 @@
 -- Each example runs once against a server and prints what its page says. Code in README and docs/ is a file of
 -- examples/, or a part of one, to the letter.
 
--- The program, the page that shows it, and what it prints.
+-- The program, the page that shows it, and its output.
 local examples = {
   {"quickstart", "README.md", "locked\nDEDUCTED\ncharging order-1\npaid\ngo on\n"},
   {"async", "docs/client.md", "3 sold\n"},
@@ -50,7 +50,7 @@ function case.they_run()
   end
   eq(run("loop_host"), "hello, loop\n1 served\n")
   eq(run("quickstart", s:url()), "locked\nDEDUCTED\npaid\ngo on\n") -- the same order again
-  -- A sale of each kind: it exits with 0 when no item is sold twice and none is left over.
+  -- A sale of each kind: it exits with 0 when no item is sold twice and all are sold.
   eq(run("seckill/seckill", s:url(), count(200, 1000), count(100, 500)), containing "scene b")
   s:stop()
 end

@@ -26,18 +26,18 @@ def frames(file):
 
 
 def check(port):
-    # Who answers no ping is left.
+    # The server closes a connection that answers no ping.
     peer, file = connect(port)
     kinds = [kind for kind, flags, _ in frames(file) if not flags & ACK]
     assert kinds.count(PING) == 1, kinds
 
-    # Who pings too often is told so.
+    # A peer that pings too often gets a GOAWAY.
     peer, file = connect(port)
     peer.sendall(4 * frame(PING, 0, bytes(8)))
     last = [payload for kind, _, payload in frames(file) if kind == GOAWAY][-1]
     assert last[4:] == (11).to_bytes(4, "big") + b"too_many_pings", last
 
-    # Who answers pings stays until it is old.
+    # A connection that answers pings stays open until its maximum age.
     peer, file = connect(port)
     codes, pings = [], 0
     for kind, flags, payload in frames(file):

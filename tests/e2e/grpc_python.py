@@ -69,7 +69,7 @@ class Server:
                 break
         else:
             raise RuntimeError("lockstockd does not come up:\n" + "".join(self.lines))
-        # Nobody may wait for it because a pipe is full.
+        # A full pipe must not block the server.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -155,7 +155,7 @@ class Calls(unittest.TestCase):
                         self.assertIn(error.code(), (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
                                       f"{m.full_name}: {error}")
 
-    def test_trailers_say_what_callers_would_have_to_decode(self):
+    def test_trailers_repeat_fields_of_the_response(self):
         put = stock_pb2.PutItemRequest(sku="hinted", on_hand=9)
         self.stock.PutItem(put, timeout=LIMIT_S)
         order = stock_pb2.DeductRequest(order_id="hinted", lines=[stock_pb2.Line(sku="hinted", quantity=1)])
@@ -175,7 +175,7 @@ class Calls(unittest.TestCase):
         return dict(call.trailing_metadata())
 
     def details(self, error):
-        """What grpc-status-details-bin says: the reason, and the field with its description."""
+        """The contents of grpc-status-details-bin: the reason, and the field with its description."""
         status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
         self.assertEqual((status.code, status.message), (error.code().value[0], error.details()))
         info, request = details_pb2.ErrorInfo(), details_pb2.BadRequest()
@@ -186,7 +186,7 @@ class Calls(unittest.TestCase):
         field = [(one.field, one.description) for one in request.field_violations]
         return info.reason, field[0] if field else None
 
-    def test_errors_have_details_and_say_what_was_done(self):
+    def test_errors_have_details_and_applied(self):
         error = self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.stock.PutItem, stock_pb2.PutItemRequest())
         self.assertEqual(dict(error.trailing_metadata())["lockstock-applied"], "NO")
         reason, (field, description) = self.details(error)
@@ -229,7 +229,7 @@ class Calls(unittest.TestCase):
                              "grpc.health.v1.Health", f"grpc.reflection.{version}.ServerReflection"} <= services)
             pool = descriptor_pool.DescriptorPool()
             files = answers[1].file_descriptor_response.file_descriptor_proto
-            for data in [*files[1:], files[0]]:  # what is imported stands before who imports it
+            for data in [*files[1:], files[0]]:  # imported files before the files that import them
                 pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
             described = pool.FindServiceByName("lockstock.v1.LockService")
             self.assertEqual([m.name for m in described.methods],
@@ -239,8 +239,8 @@ class Calls(unittest.TestCase):
 
 
 class Waiting(unittest.TestCase):
-    def test_who_waits_does_not_bar_what_ends_the_wait(self):
-        """One channel, as it comes: more waits than any limit of calls at a time, then what they wait for."""
+    def test_waits_do_not_block_the_calls_that_end_them(self):
+        """One channel with default options: more waits than any limit of calls, then the calls that end them."""
         n = 10000 if os.environ.get("LOCKSTOCK_SOAK") else 600
         patience = 20 * LIMIT_S
         server = Server()
@@ -259,7 +259,7 @@ class Waiting(unittest.TestCase):
 
 
 class Draining(unittest.TestCase):
-    def test_watches_and_waits_are_told(self):
+    def test_watches_and_waits_end_when_the_server_stops(self):
         server = Server()
         with grpc.insecure_channel(server.address) as channel:
             lock = service(channel, lock_pb2, "LockService")

@@ -92,7 +92,7 @@ static void write_effect(const guarded_shop *shop, const char *order, int64_t at
     close(fd);
 }
 
-/* Whether the thing itself takes a write of the holder of the first lock. */
+/* Whether the protected resource accepts a write of the holder of the first lock. */
 static bool is_taken(const guarded_shop *shop, const lks_rpc_context *context)
 {
     lks_check_fence_request request = LKS_CHECK_FENCE_REQUEST_INIT;
@@ -108,9 +108,9 @@ static bool is_taken(const guarded_shop *shop, const lks_rpc_context *context)
     return taken;
 }
 
-/* Returns when the gate is open, or `until` is set (NULL = never). The gate is a file that is looked for again and
- * again: the shop may run in several processes, which are stopped and killed, and a file needs none of them to be
- * told. */
+/* Returns when the gate is open, or `until` is set (NULL = never). The gate is a file that is polled: the
+ * shop may run in several processes, which are stopped and killed, and none of them needs to receive a
+ * message. */
 static void await_gate(const guarded_shop *shop, const atomic_bool *until)
 {
     while (access(shop->gate, F_OK) != 0 && !(until && atomic_load(until)))
@@ -168,7 +168,7 @@ static void *go_on(void *arg)
     return NULL;
 }
 
-/* As docs/guards.md has it: what the call waits for cannot be started. */
+/* As in docs/guards.md: the work that the call waits for cannot be started. */
 static lks_code end_unstarted(lks_rpc_context *context, const buy_request *in, lks_error *error)
 {
     lks_host_call *call = lks_host_defer(context);

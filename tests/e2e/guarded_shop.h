@@ -17,7 +17,7 @@ enum { SHORT_MS = 1500 }; /* the leases of Short */
 typedef struct guarded_shop {
     lks_channel *channel; /* to ask about fences */
     const char *effects;  /* a file */
-    const char *gate;     /* what waits goes on when this file exists */
+    const char *gate;     /* waiting handlers continue when this file exists */
 } guarded_shop;
 
 /* Buy: limit (of buyer_id, 100,000 an hour), idempotency (order_id, waits 60 s), locks (items, wait 60 s).

@@ -59,7 +59,7 @@ end
 
 -- promise GD1: a key: one value is used as it is, several never equal other values, from whichever path; an absent field
 --   is unset; an unset or long key is INVALID_ARGUMENT by its path; names are sorted, without duplicates, 16 at most
-function case.what_a_guard_needs_must_be_in_the_request()
+function case.missing_guard_key_in_the_request_is_refused()
   local many = {}
   for i = 1, 17 do many[i] = tostring(i) end
   refused("Lock", order "o-1", "INVALID_ARGUMENT NO items: must be set, because it is a key of the guard")
@@ -83,7 +83,7 @@ end
 
 -- Each code of a handler that says for good what became of the call, and each that may pass.
 -- promise GD7: definite errors and errors with an effect are replayed; temporary errors run again
-function case.an_error_for_good_is_repeated_and_one_that_may_pass_runs_again()
+function case.final_error_is_replayed_and_retryable_error_runs_again()
   local CODES = split("CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
     .. "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED")
   local APPLIED = {"YES", "NO", "MAYBE"}
@@ -144,7 +144,7 @@ local function use_up_limit(method)
 end
 
 -- promise GD11: a refusal is a code, or the outcome named for it
-function case.a_refusal_is_told_by_a_code()
+function case.refusal_is_a_code_by_default()
   local first = hold("Coded", X)
   eq(refused("Coded", doing("WAIT", X), NOT_ENDED:format "NO").error.retry_after_ms, within(1, 30000))
   refused("Coded", X2, HELD)
@@ -155,7 +155,7 @@ function case.a_refusal_is_told_by_a_code()
 end
 
 -- promise GD11
-function case.a_refusal_is_told_by_the_outcome_that_is_named_for_it()
+function case.refusal_uses_the_outcome_named_for_it()
   local first, soon = hold("Told", X), above(0)
   eq(buy("Told", doing("WAIT", X)) "RUNNING", {retry_after_ms = soon, receipt = ""})
   eq(buy("Told", X2) "BUSY", {retry_after_ms = 0, receipt = ""})
@@ -166,7 +166,7 @@ function case.a_refusal_is_told_by_the_outcome_that_is_named_for_it()
   eq({n_effects "o-1", n_effects "o-2"}, {1, 0})
 end
 
-function case.metrics_count_what_guards_let_run_answered_and_refused()
+function case.metrics_count_calls_that_guards_ran_answered_and_refused()
   for _ = 1, 2 do buy("Buy", X) "YES" end
   for _ = 1, 3 do buy("Limit", X) "YES" end
   refused("Limit", X, OVER)
@@ -192,14 +192,14 @@ end
 
 -- The second try of a call whose first one runs.
 -- promise GD22
-function case.a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs()
+function case.retry_of_a_running_call_gets_a_code_instead_of_an_outcome()
   local call = begin("Told", doing("WAIT", X), nil, {no_retry = false})
   ended(call)(NOT_ENDED:format "MAYBE")
 end
 
 -- What a call took before it was refused is given back: the repeat runs, as the first attempt.
 -- promise GD12: locks, units and attempts taken for a refused call are given back
-function case.a_call_that_is_refused_by_its_lock_may_come_again()
+function case.call_refused_by_its_lock_can_be_repeated()
   local first = hold("Lock", X)
   refused("Coded", X2, HELD)
   let_end(first)
@@ -226,7 +226,7 @@ end
 
 -- It is told before the caller gives up.
 -- promise GD5
-function case.a_lockstockd_that_does_not_answer_is_told_in_time()
+function case.unanswering_lockstockd_is_reported_before_the_deadline()
   buy("Buy", X) "YES"
   servers[1]:signal "STOP"
   cannot_ask("Once", "idempotency")
@@ -242,7 +242,7 @@ end
 -- The handler's effect has happened: the caller is told so although it cannot be stored; it is stored once lockstockd is
 -- back.
 -- promise GD10: a result that cannot be stored in time is stored later
-function case.a_result_that_cannot_be_stored_in_time_is_told_and_stored_later()
+function case.result_not_stored_in_time_is_answered_and_stored_later()
   local call = begin("Once", doing("WAIT", X), nil, {timeout_ms = AWAY})
   host.process:line "running o-1"
   servers[1]:kill()

@@ -7,7 +7,7 @@ local ENDING = "UNAVAILABLE NO the server is shutting down"
 -- ---- callers who go away ----
 
 -- promise GD14
-function case.a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it()
+function case.caller_that_disconnects_in_the_queue_of_a_lock_leaves_it()
   local first, other = hold("Queue", X), to_host(host)
   begin("Queue", X2, other)
   until_waiters(1)
@@ -31,7 +31,7 @@ end
 
 -- An Enter that waits may still begin an attempt when its caller is gone: that attempt ends at once.
 -- promise GD14: a caller that disconnects leaves queues; attempts that begin for it are given back
-function case.the_attempt_that_begins_for_a_caller_who_went_away_is_given_back()
+function case.attempt_begun_for_a_disconnected_caller_is_given_back()
   local fails, other = with(X, {code = 10}), to_host(host) -- ABORTED
   local first = hold("Buy", fails)
   begin("Buy", doing("WAIT", fails), other)
@@ -67,7 +67,7 @@ local function admit_without_thread(method, way)
 end
 
 -- promise GD15
-function case.a_caller_who_goes_away_before_a_thread_is_free_has_its_locks_released()
+function case.locks_are_released_if_the_caller_leaves_before_a_thread_is_free()
   local other = to_host(host)
   local busy = admit_without_thread("Buy", other)
   other:close()
@@ -91,7 +91,7 @@ end
 -- Nobody renewed what it held while it waited for a thread: others may hold it by now.
 -- promise GD15: a call whose caller disconnects, or that a drain refuses after its admission, holds nothing; a call that
 --   lost its locks before it runs does not run
-function case.a_call_whose_locks_were_lost_before_a_thread_was_free_does_not_run()
+function case.call_that_lost_its_locks_before_a_thread_was_free_does_not_run()
   local busy, call = admit_without_thread("Short")
   servers[1]:signal "STOP"
   local until_ms = world.now_ms() + SHORT
@@ -104,7 +104,7 @@ end
 
 -- ---- the end of a host ----
 
-function case.at_the_end_of_a_drain_calls_in_guards_are_refused_and_what_runs_is_waited_for()
+function case.drain_end_refuses_calls_in_guards_and_awaits_running_ones()
   local first, waits = hold("Buy", X), begin("Queue", X2)
   until_waiters(1)
   host.process:signal "INT"
@@ -117,7 +117,7 @@ function case.at_the_end_of_a_drain_calls_in_guards_are_refused_and_what_runs_is
 end
 
 -- promise GD15
-function case.at_the_end_of_a_drain_calls_that_guards_admitted_are_refused_and_hold_nothing()
+function case.drain_end_refuses_admitted_calls_and_releases_their_locks()
   local busy, call = admit_without_thread "Buy"
   host.process:signal "INT"
   ended(call)(ENDING)
@@ -127,7 +127,7 @@ function case.at_the_end_of_a_drain_calls_that_guards_admitted_are_refused_and_h
   eq(n_effects "o-2", 0)
 end
 
-function case.within_a_drain_calls_in_guards_go_on()
+function case.calls_in_guards_continue_during_a_drain()
   local first, waits = hold("Queue", X), begin("Queue", X2)
   until_waiters(1)
   host.process:signal "TERM"
@@ -146,7 +146,7 @@ local function defer(method, request, way, options)
 end
 
 -- promise GD18
-function case.calls_whose_handlers_go_on_keep_no_thread()
+function case.deferred_calls_keep_no_thread()
   local calls = {}
   for i = 1, 4 * THREADS do calls[i] = defer(i % 2 == 0 and "Free" or "Once", order("d-" .. i)) end
   buy("Free", X2) "YES"
@@ -178,7 +178,7 @@ function case.a_deferred_call_may_be_finished_before_its_handler_returns()
 end
 
 -- promise GD19: a deferred call is informed once that its caller is gone or its deadline over
-function case.a_deferred_call_is_told_that_its_caller_is_gone()
+function case.deferred_call_is_cancelled_when_its_caller_is_gone()
   local other = to_host(host)
   defer("Buy", X, other)
   other:close()
@@ -188,7 +188,7 @@ function case.a_deferred_call_is_told_that_its_caller_is_gone()
 end
 
 -- promise GD19
-function case.a_deferred_call_is_told_that_its_deadline_is_over()
+function case.deferred_call_is_cancelled_when_its_deadline_is_over()
   local late, call = defer("Free", X2), defer("Buy", X, nil, {timeout_ms = AWAY})
   host.process:line "cancelled o-1"
   until_holders(0)
@@ -264,7 +264,7 @@ end
 --   gets the other result
 -- promise E18: ... frozen in the handler: the fence refuses its late write, and its caller gets the result of the next
 --   attempt
-function case.a_handler_frozen_beyond_its_leases_writes_nothing_and_tells_what_the_other_did()
+function case.handler_frozen_beyond_its_leases_writes_nothing_and_replays()
   local second, first = start_host(THREADS), hold("Short", X)
   host.process:signal "STOP"
   local call = begin("Short", doing("WAIT", X), to_host(second))

@@ -73,7 +73,7 @@ with tempfile.TemporaryDirectory() as dir:
         server.wait()
     assert server.returncode == 0
 
-    # Beyond this machine as any other address; a mistake is told.
+    # The rule for addresses that other machines can reach applies; a mistake is reported.
     for sockets, url, why in (([listening("0.0.0.0")], "tcp+fd://calls", "an address that other machines can reach needs TLS"),
                               ([served], "tcp+fd://cals", "no descriptor with this name was handed in")):
         server = start(dir + "/data", sockets, "calls", "--listen", url)

@@ -3,7 +3,7 @@
  *     helper once URL KEY LEASE_MS NAME GATE     runs until the file GATE exists
  *     helper reserve URL ORDER HOLD_MS           keeps a reservation until it is killed
  *
- * It prints what it does, a line each. */
+ * It prints each of its actions on a line. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

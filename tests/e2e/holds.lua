@@ -1,4 +1,4 @@
--- Holds end in time though nobody asks: by the lasting alarm of the server that made them and, when that was killed, by
+-- Holds end in time without any call: by the lasting alarm of the server that made them or, when that was killed, by
 -- another server's search. ReadLedger, which these cases use, gives nothing back itself.
 require "stock"
 
@@ -41,7 +41,7 @@ end
 
 -- promise SB24
 -- As where a server dies after a bucket has sent units to another one.
-function case.units_on_their_way_arrive_though_nobody_orders()
+function case.units_in_transit_arrive_without_an_order()
   local base, sum, last = "ls:{default/g/2/100}:", 0, nil
   put("a 30", {buckets = 2})
   local digest = redis "FUNCTION LIST LIBRARYNAME lockstock_*"[1][2]:match "lockstock_(.*)"

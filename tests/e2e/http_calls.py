@@ -1,5 +1,5 @@
 """http_calls.py LOCKSTOCKD [idle]: calls over HTTP/1.1: Connect and gRPC-Web, what pages of other sites may do, connections.
-idle: 10,000 idle connections, after one call each, cost little and hold nobody up; skipped (77) where a process may not open as
+idle: 10,000 idle connections, after one call each, cost little and delay no other; skipped (77) where a process may not open as
 many descriptors."""
 import base64
 import gzip
@@ -285,7 +285,7 @@ def pages():
              sample(text, "lockstock_store_memory_bytes", primary="0", kind="max")]
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     expect("the embedded store was started once, has room, and the machine's memory", store, [1, True, machine])
-    # What comes back (Cancel, Return) is not counted: the server is not told how much it was.
+    # Returned units (Cancel, Return) are not counted: the server does not know how many there were.
     call("/lockstock.v1.StockService/Reserve", {**order("held"), "hold_ms": "60000"})
     call("/lockstock.v1.StockService/Confirm", {"group": "phone", "order_id": "held"})
     call("/lockstock.v1.StockService/Confirm", {"group": "phone", "order_id": "held"})
@@ -333,7 +333,7 @@ def connections():
         c.send(bytes([byte]))
     expect("chunks, byte by byte", c.answer()[0], 200)
 
-    # The rest of a body that nobody reads is not a request.
+    # The unread rest of a body is not taken for a request.
     c = Connection(port)
     c.send(request(DEDUCT, request(DEDUCT, order("smuggled")), fields={"Content-Type": "text/plain"}))
     expect("refused before the body", (c.answer()[0], c.is_closed()), (415, True))

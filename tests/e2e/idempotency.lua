@@ -12,7 +12,7 @@ end
 local function begin_request(k, token, more)
   return with({scope = "s", key = k, attempt_token = token and token_of(token), lease_ms = LEASE_MS}, more)
 end
--- So many Begins have begun to wait: each is one SCARD.
+-- The number of Begins that have begun to wait: each is one SCARD.
 local function until_waiting(n) until_(function() return ran "scard" >= n end) end
 
 -- promise I32: a double click from two processes runs once
@@ -39,7 +39,7 @@ function case.a_double_click_runs_once()
 end
 
 -- promise I33: a lost EXECUTE is found again, over connections and servers that die
-function case.a_lost_execute_is_found_again()
+function case.repeat_of_a_lost_execute_gets_the_same_attempt()
   local proxy = world.proxy(servers[1]:port(), "CUT_FIRST_REPLY")
   use(open(proxy:url()))
   begin "k T1" "EXECUTE 1" -- the client sends it again
@@ -73,7 +73,7 @@ function case.an_attempt_that_wakes_late_overwrites_nothing()
 end
 
 -- promise I35: answered results survive the kill of the store and of the server
-function case.what_was_stored_outlives_its_store()
+function case.stored_results_survive_a_kill_of_the_store()
   local own = server()
   begin "stored T1" "EXECUTE 1"
   complete "stored 200 paid" "STORED"

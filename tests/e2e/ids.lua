@@ -28,9 +28,9 @@ local function ids_of(got)
   return {}
 end
 
--- What happens on the way, one after the other.
+-- The events during the run, one after the other.
 local function event(n)
-  if n == 0 then -- Redis forgets who has which worker, and a server notices: a new one has to ask
+  if n == 0 then -- Redis loses the workers' leases and a server notices: it must request a new worker
     redis "DEL ls:{meta}:id:workers"
     restart(1)
     until_(function() return #ids_of(ask(1, "SNOWFLAKE", 1)()) > 0 end)
@@ -46,7 +46,7 @@ local function event(n)
 end
 
 -- promise D21: unique over 4 servers, kills of servers and of Redis, lost data, a clock set back
-function case.no_id_comes_twice()
+function case.ids_are_unique()
   local wanted, events, done, next_event = count(400000, 4000000), count(7, 40), 0, 0
   local seen, numbers, calls, last = {}, {}, {}, {}
   clock:move(HOUR_US) -- whether Redis goes by the clock that the script moves
@@ -83,7 +83,7 @@ function case.no_id_comes_twice()
   eq(next_event, events)
 end
 
--- What was granted is used up to its end, a second; then there is nothing until Redis is back.
+-- The granted range lasts a second; then there are no ids until Redis is back.
 function case.without_a_store_ids_end()
   local once, last = {no_retry = true}, nil
   until_(function() last = ids_of(ask(1, "SNOWFLAKE", 1)())[1]; return last end)

@@ -82,7 +82,7 @@ local function expect_copied()
   end)
 end
 local function oldest() return read("", {group = group, limit = 1}).entries[1] end
--- A consumer that nobody kills brings the copy to where the items are, and trims behind itself.
+-- A consumer that is not killed brings the copy up to date, and trims the entries that it has read.
 local function expect_equal()
   local copy = consumer()
   copy:line "" -- it has begun
@@ -105,7 +105,7 @@ function case.killed_at_each_point()
 end
 
 -- promise SL16: it trims exactly the committed entries
-function case.what_is_not_committed_is_not_trimmed()
+function case.uncommitted_entries_are_not_trimmed()
   put_goods()
   kill_at("applied", 1)
   local first = oldest()
@@ -170,7 +170,7 @@ function case.every_kind_is_copied()
 end
 
 -- promise SL17: lost unread entries are reported, also before the first start
-function case.what_was_trimmed_unread_is_said()
+function case.entries_trimmed_before_reading_are_reported()
   put_goods(); trim_all(); expect_lost()
   group = "shop 2"
   put_goods(); expect_equal()
@@ -184,7 +184,7 @@ function case.groups_share_a_database()
 end
 
 -- promise SL19: a consumer restarts a lost ledger from the beginning only where its copy is empty
-function case.a_forgotten_ledger_is_begun_anew()
+function case.lost_ledger_restarts_only_with_an_empty_copy()
   local function forget() redis("DEL", "ls:{default/shop%201}:stock:ledger") end
   put_goods()
   local copy = consumer()

@@ -8,7 +8,7 @@ function setup() two_servers() end
 
 local function wait_for_entry(after, wait_ms) return start(Stock.ReadLedger, {group = "g", after = after, wait_ms = wait_ms or WAIT}) end
 local function last_id() local all = ledger().entries; return all[#all].id end
--- So many readers have been parked so far, on any server.
+-- The number of readers parked so far, on any server.
 local function until_parked(n) until_(function() return ran "sadd" >= n end) end
 local function servers_with_readers() return redis("SCARD", key "r") end
 
@@ -34,7 +34,7 @@ end
 -- promise SL13 Time itself is under test: a reader that polls would do so within a second. Each second a server
 -- sends eleven commands, however many callers wait: three ask for the mark of the store, three probe it, five are
 -- its note.
-function case.many_wait_and_nobody_asks()
+function case.waiting_readers_do_not_poll_the_store()
   local readers, commands = {}, function() return tonumber(redis("INFO", "stats"):match "total_commands_processed:(%d+)") end
   put "a 10"
   local last = last_id()
@@ -64,7 +64,7 @@ function case.readers_outlive_their_server()
 end
 
 -- The client asks again for as long as the reader wanted to wait.
-function case.a_server_that_stops_lets_its_readers_go()
+function case.stopping_server_releases_its_readers()
   local reader = wait_for_entry ""
   until_parked(1)
   servers[1]:stop()
@@ -75,7 +75,7 @@ end
 
 -- promise SL13: a reader keeps waiting when its server dies or misses a message; nobody polls
 -- Redis forgets who reads and who listens: the server looks again by itself.
-function case.a_message_that_is_missed_is_made_up_for()
+function case.missed_message_is_recovered()
   put "a 10"
   local reader = wait_for_entry(last_id())
   until_parked(1)

@@ -58,7 +58,7 @@ local function pass_on()
   return granted
 end
 
-function case.each_waiter_that_is_left_is_granted_once()
+function case.each_remaining_waiter_is_granted_once()
   local expected = 0
   for i = #calls, 1, -1 do
     local c = calls[i]

@@ -25,7 +25,7 @@ done
 printf '@none@\n' >none
 ! "$make_page" none >/dev/null 2>&1 || fail "a template that names what is none"
 
-# What a page says, without formatting.
+# The text of a page, without formatting.
 render() { # page
   MANWIDTH=100 LC_ALL=C.UTF-8 man -E ascii --warnings -l "$1" 2>"$1.warnings" | col -bx >"$1.text"
   [ ! -s "$1.warnings" ] || { cat "$1.warnings"; fail "$1: warnings"; }

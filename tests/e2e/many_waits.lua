@@ -24,7 +24,7 @@ function case.a_release_goes_out_past_thousands_of_waits()
   server()
   acquire_start("H", "door", 0) "ACQUIRED"
   for i = 1, 10000 do calls[i] = acquire_start("W" .. i, "door", WAIT) end
-  until_(function() -- what is free is granted at once, whoever waits for something else, unless it is refused
+  until_(function() -- a free lock is granted at once, whatever other calls wait for, unless it is refused
     local gate = acquire_start("G", "gate", WAIT)
     until_(gate.done)
     if not is_refused(gate) then return gate end

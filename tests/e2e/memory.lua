@@ -12,7 +12,7 @@ require "stock"
 local DAYS, BRIEF, LONG = 41, 20, 60000
 local KEYS_SLACK, REDIS_SLACK, LUA_SLACK, SERVER_SLACK_KIB = 256, 65536, 262144, 4096
 
--- What is behind the base of a key, up to <x>; the page whose table of keys has it; and how long it exists:
+-- The part of a key after its base, up to <x>; the page whose table of keys has it; and how long it exists:
 --   ENDS: it has a TTL from its first moment on. ENDED: by a call, or gets a TTL by one. ITEMS: as long as there are
 --   items, in the shop that stays. STAYS: by contract; the load uses a fixed set. OTHERS: of Sentinel, or of buckets.
 local kinds = {}
@@ -76,8 +76,8 @@ local function look_for(name)
   until_(function() look_at_keys(); return seen[name] end)
 end
 
--- What is left when all ends are over. A server that was late may have written after the clock was moved: that ends the
--- next time.
+-- What remains after all TTLs. A slow server may have written after the clock was moved: such a key expires the next
+-- time.
 local function keys_that_stay()
   local function over() return not redis "INFO keyspace":find "expires=[1-9]" end
   for _ = 1, 3 do
@@ -233,7 +233,7 @@ end
 -- promise E8: lockstockd's memory, descriptors and threads stay where they were
 function case.memory_is_flat()
   clock, seen = world.clock(world.dir()), {}
-  -- What ends is gone soon; and no log of slow commands, which fills up first.
+  -- Expired keys are removed quickly; and there is no log of slow commands, which would grow first.
   two_servers({args = {"--hz", "500", "--slowlog-log-slower-than", "-1"}, env = clock:env()})
   local rounds, early, stay = count(15, 300), nil, nil
   for n = 1, count(4, 8) do

@@ -1,4 +1,4 @@
--- The recipes that people write by hand on Redis, and lockstock (docs/scenes.md). A schedule is a function of an adapter.
+-- Common recipes written directly on Redis, and lockstock (docs/scenes.md). A schedule is a function of an adapter.
 -- Its steps are those of several clients, in the order in which the recipe fails. Each case plays it with the recipe,
 -- which must fail as the case says, and with lockstock, which must not.
 --
@@ -79,7 +79,7 @@ local function sell(holders)
 end
 
 -- promise L10
-function case.setnx_then_expire_blocks_for_ever()
+function case.setnx_without_expire_blocks_forever()
   local function schedule(lock)
     dies(lock.taking) -- A
     local left = lock.left_ms()
@@ -218,7 +218,7 @@ local mark_first = {
 }
 
 -- promise I1
-function case.two_clicks_pay_twice()
+function case.naive_double_click_pays_twice()
   local function schedule(guard)
     local payments, told = 0, {one = guard.begin "one", two = guard.begin "two"} -- both before either has paid
     for _, click in ipairs{"one", "two"} do
@@ -266,7 +266,7 @@ end
 
 -- promise I29
 -- The session keeps the token of its form. Two presses of the button come at once.
-function case.a_token_that_is_looked_at_and_then_deleted_is_used_twice()
+function case.token_read_and_then_deleted_is_used_twice()
   local function schedule(form)
     local orders, token = 0, form.issue()
     eq(form.look(token) and form.look(token), true)
@@ -412,7 +412,7 @@ function case.an_endpoint_of_four_commands_dies_between_them()
     later(2 * SHORT)
     return {told = shop.buy "o1", left = shop.look()}
   end
-  -- By hand the order is begun for ever, and after the third command the lamp is gone.
+  -- With the recipe the order stays begun forever, and after the third command the lamp is gone.
   eq(schedule(with(four_commands, {dies_after = 2})), {told = "begun", left = 1})
   redis "DEL tries order:o1 shelf"
   eq(schedule(with(four_commands, {dies_after = 3})), {told = "begun", left = 0})
@@ -421,7 +421,7 @@ function case.an_endpoint_of_four_commands_dies_between_them()
 end
 
 -- promise GS1
-function case.who_is_refused_by_the_stock_has_used_up_the_limit()
+function case.order_refused_by_stock_uses_up_the_limit()
   local function schedule(shop)
     shop.put(0)
     local told = shop.buy "o1" .. ", " .. shop.buy "o1"

@@ -1,4 +1,4 @@
--- What lockstockd tells a service manager. The script is the manager: it has the socket.
+-- The messages of lockstockd to a service manager. The script is the manager: it has the socket.
 -- promise F7: a service manager is informed through `$NOTIFY_SOCKET`, a path or an abstract name: when the server is
 --   ready, of each reload and its failure, why it is not ready, of its end, and that its loop runs; no child process has
 --   the socket
@@ -43,7 +43,7 @@ local function ends(p)
   p:ended(0)
 end
 
-function case.a_server_tells_its_life()
+function case.server_reports_its_states_to_the_manager()
   -- A redis-server that writes down its environment first: the real one overwrites it.
   write(dir .. "/redis-server",
     ('#!/bin/sh\nenv >%s/environment\nPATH=${PATH#*:} exec redis-server "$@"\n'):format(dir))
@@ -127,7 +127,7 @@ local function serve_tls(...)
   return spawn("tls://127.0.0.1:0", nil, "--tls-certificate", dir .. "/server.pem", "--tls-key", dir .. "/server.key", ...)
 end
 
-function case.a_certificate_that_ends_is_told_in_time_and_one_that_has_ended_is_not_served()
+function case.expiring_certificate_is_reported_and_expired_one_not_served()
   certify(13 * 86400)
   local p = serve_tls()
   hears(READY .. ", but the certificate of --tls-certificate ends at ")
@@ -150,16 +150,16 @@ function case.a_certificate_that_ends_while_it_is_served_is_noticed()
   ends(p)
 end
 
-function case.who_listens_without_tls_too_is_ready_with_a_certificate_that_has_ended()
+function case.plain_listener_keeps_the_server_ready_without_a_certificate()
   certify(-1)
   local p = serve_tls("--listen", "unix://" .. dir .. "/s")
   hears(READY .. ", but the certificate of --tls-certificate ended at ")
   ends(p)
 end
 
--- ---- servers that are never ready, and managers that do not hear ----
+-- ---- servers that are never ready, and managers that do not receive ----
 
-function case.who_never_was_ready_says_so_to_the_end()
+function case.server_that_was_never_ready_stays_not_ready()
   local p = spawn("tcp://127.0.0.1:0", "unix://" .. dir .. "/none")
   hears "STATUS=not ready: "
   p:signal "HUP"
@@ -178,7 +178,7 @@ function case.why_a_server_cannot_start_is_in_the_status()
   p:ended(2)
 end
 
-function case.a_manager_that_has_no_room_is_told_later()
+function case.full_manager_socket_is_notified_later()
   manager:fill()
   local s = start_server()
   eq(s:output(), containing "event=notify-failed")
@@ -186,7 +186,7 @@ function case.a_manager_that_has_no_room_is_told_later()
   s:stop()
 end
 
-function case.a_manager_that_is_not_there_is_a_line_in_the_log()
+function case.missing_manager_socket_is_logged()
   for _, wrong in ipairs{"relative", "/nonexistent/notify"} do
     environment = "NOTIFY_SOCKET=" .. wrong
     local s = start_server()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a test program whose servers have a Redis Cluster of three primaries, each with a replica, for their store:
 #   on_cluster.sh <redis-set.sh> <program> [argument...]
-# For tests that ask their store nothing themselves. The data of one run is that of all its tests.
+# For tests that do not access their store themselves. The data of one run is that of all its tests.
 set -euo pipefail
 
 set_sh=$1

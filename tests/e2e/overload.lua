@@ -1,5 +1,5 @@
--- More calls than the store can take, until it takes them again: calls whose time is over are not run, those that
--- end or keep something are not refused, and then all is as before. The store is a redis-server that is stopped.
+-- More calls than the store can handle, until it recovers: calls past their deadline are not run, those that
+-- release or renew are not refused, and afterwards all calls succeed. The store is a redis-server that is stopped.
 require "lock"
 require "stock"
 
@@ -15,7 +15,7 @@ end
 
 -- promise K16 Whose time is over first, the server's or the client's, is chance: it is tried until some calls were
 -- not run, and some may have been.
-function case.calls_whose_time_is_over_are_not_run()
+function case.calls_past_their_deadline_are_not_run()
   local ordered, round = 0, 0
   server({args = FEW}, EAGER)
   put "a 100000"
@@ -44,7 +44,7 @@ function case.calls_whose_time_is_over_are_not_run()
 end
 
 -- promise K14
-function case.what_ends_something_succeeds_and_then_all_does()
+function case.releases_succeed_under_overload_and_then_all_calls_do()
   local taking, releases, taken = {}, {}, 0
   local s = server({args = FEW}, EAGER)
   put "a 1000"
@@ -63,7 +63,7 @@ function case.what_ends_something_succeeds_and_then_all_does()
     if got.response then taken = taken + 1 else got "RESOURCE_EXHAUSTED NO..." end
   end
   eq(stock "a".item.available, 1000 - taken)
-  for i = 1, LOCKS do acquire(("U%d l%d"):format(i, i)) "ACQUIRED" end -- nobody holds it, and there is room
+  for i = 1, LOCKS do acquire(("U%d l%d"):format(i, i)) "ACQUIRED" end -- it is free, and there is room
 end
 
 -- ---- the end of a drain: a server that drains for no time ----
@@ -73,7 +73,7 @@ local function start_ending()
   server({store = store:url(), args = {"--in-flight", "8", "--drain-ms", "0"}}, EAGER)
 end
 
--- Ends the server; each call that is open is told that it ends.
+-- Stops the server; each open call gets the error of the stop.
 local function expect_told(calls)
   servers[1]:signal "TERM"
   for _, call in ipairs(calls) do
@@ -85,7 +85,7 @@ end
 
 -- promise W15
 -- There is no room for the last of them: all are there.
-function case.at_the_end_all_that_queue_are_told()
+function case.shutdown_answers_all_queued_calls()
   local calls = {}
   start_ending()
   world.kill(store:pid(), "STOP")
@@ -95,7 +95,7 @@ function case.at_the_end_all_that_queue_are_told()
 end
 
 -- promise W15
-function case.at_the_end_all_that_wait_are_told()
+function case.shutdown_answers_all_waiting_calls()
   local calls = {}
   start_ending()
   acquire "T l" "ACQUIRED"

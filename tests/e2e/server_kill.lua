@@ -7,7 +7,7 @@ function setup() call_options = {timeout_ms = 240000} end
 local function order_start(i) return start(Stock.Deduct, deduct_request("o" .. i, "-", "lamp:1")) end
 
 -- Buyers order one unit each of `units`; disturb(sold) runs after each answer. Then all orders are repeated over the
--- `direct` channel: each is told the same. Returns how many answers were replays.
+-- `direct` channel: each gets the same answer. Returns how many answers were replays.
 local function sell(buyers, units, direct, disturb)
   local way, sold, n, replays = current_channel(), {}, 0, 0
   use(direct); put("lamp " .. units)

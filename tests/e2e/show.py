@@ -67,7 +67,7 @@ class Case(unittest.TestCase):
         self.env = {**os.environ, "TMPDIR": self.tmp.name, "LC_ALL": "C.UTF-8", "TERM": "xterm"}
 
     def all_gone(self):
-        """The directory is removed, and no process speaks of it any more."""
+        """The directory is removed, and no process refers to it any more."""
         end = time.monotonic() + PATIENCE_S
         while processes_with(self.tmp.name) and time.monotonic() < end:
             time.sleep(0.01)  # redis-server ends after the server that started it
@@ -128,7 +128,7 @@ class OnTerminal(Case):
         self.before = termios.tcgetattr(side)
         self.resize(rows, columns)
         self.text = ""
-        # A session whose terminal this is, so that it is told of its keys and size.
+        # A session with this controlling terminal, so that it gets its keys and size changes.
         self.show = subprocess.Popen([*SHOW, *args], stdin=side, stdout=side, stderr=side,
                                      env={**self.env, **env}, start_new_session=True,
                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
@@ -164,7 +164,7 @@ class OnTerminal(Case):
                 self.assertTrue(condition(), f"{what} does not come:\n{self.text[-3000:]}")
 
     def wait_text(self, text):
-        """Something written from now on; a screen is written anew ten times a second."""
+        """Waits for new output; the screen is redrawn ten times a second."""
         at = len(self.text)
         self.read_until(lambda: text in self.text[at:], text)
 

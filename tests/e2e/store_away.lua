@@ -1,5 +1,5 @@
--- What callers see when the store changes under a lockstockd that runs: it is away, its memory is short, its
--- settings lose data, its clock steps, its password is another one.
+-- What callers see when the store changes under a running lockstockd: it is down, its memory is full, its
+-- settings lose data, its clock steps, its password changes.
 require "lock"
 require "stock"
 
@@ -14,13 +14,13 @@ local function start_with_clock()
   server{store = store:url()}
 end
 
--- A refusal that comes at once, whatever the client tries: nothing was done, and the server itself says so.
+-- A refusal that comes at once, without retries: nothing was done, and the server says so.
 -- promise CH1
 function case.a_call_without_a_store_is_refused()
   two_servers({}, nil, 1)
   put "a 10"
   store:stop()
-  -- What went out on the lost connection is MAYBE.
+  -- Calls sent on the lost connection are MAYBE.
   until_(function() return stock("a").error.applied == "NO" end)
   for _, options in ipairs{{}, {no_retry = true}} do
     call_options = options
@@ -49,7 +49,7 @@ function case.a_password_that_changes_is_read_on_sighup()
   until_(function() return put("a 10") end)
 end
 
-function case.a_release_of_what_nobody_took_needs_memory()
+function case.release_of_an_unknown_token_needs_memory()
   start_with_clock()
   acquire "T0 m" "ACQUIRED"
   redis "CONFIG SET maxmemory 1"
@@ -75,7 +75,7 @@ function case.a_register_that_was_spoiled_can_be_put_back()
   check_fence("r " .. fence) "OK..."
 end
 
-function case.a_clock_that_steps_gives_no_lock_twice_and_no_fence_again()
+function case.clock_step_repeats_neither_grant_nor_fence()
   start_with_clock()
   local lease = {lease_ms = 600000}
   local first = fence_of(acquire("T1 c", lease) "ACQUIRED")
@@ -90,7 +90,7 @@ function case.a_clock_that_steps_gives_no_lock_twice_and_no_fence_again()
   acquire("T5 c", lease) "BUSY..."
 end
 
--- What was right at the start is looked at again each 30 s.
+-- The settings checked at the start are checked again every 30 s.
 function case.a_policy_that_evicts_is_noticed()
   start_with_clock()
   redis "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru"

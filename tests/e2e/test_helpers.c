@@ -10,8 +10,8 @@
 #include "support/two_servers.h"
 #include "test.h"
 
-/* LEASE_MS is what must not end however busy the machine is, KEPT_MS what must not end
- * while it is kept, SHORT_MS what a test waits for. */
+/* LEASE_MS is for leases that must not expire on a busy machine, KEPT_MS for those that must not
+ * expire while they are renewed, SHORT_MS for those whose end a test awaits. */
 enum { LIMIT_MS = 60000, LEASE_MS = 60000, KEPT_MS = 4000, SHORT_MS = 1500, LONG_MS = 120000 };
 
 static two_servers two;
@@ -70,7 +70,7 @@ static void assert_ended(process *p, const char *text)
     process_free(p);
 }
 
-/* What a run of the test's own process saw. */
+/* The result of a run in the test's own process. */
 struct run {
     int runs;
     int64_t number;
@@ -259,9 +259,9 @@ static lks_reserve_outcome reserve(const char *order_id, uint32_t hold_ms, lks_r
     return outcome;
 }
 
-/* It is kept while its process lives, for longer than its hold; and not when it is dead. */
+/* It is kept while its process runs, for longer than its hold, and not after the process has died. */
 /* promise C27 */
-TEST(test_what_a_killed_process_reserved_comes_back)
+TEST(test_reservation_of_a_killed_process_is_returned)
 {
     lks_reservation *reservation = NULL;
     char hold[16];

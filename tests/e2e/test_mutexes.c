@@ -29,7 +29,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* What became of a lock in its on_lost. */
+/* The loss of a lock, as its on_lost got it. */
 struct loss {
     atomic_bool told;
     lks_loss_reason reason;
@@ -90,7 +90,7 @@ static void *lock_and_unlock(void *arg)
     return NULL;
 }
 
-/* What another thread gets, which unlocks at once. */
+/* The result of another thread, which unlocks at once. */
 static lks_lock_result attempt_elsewhere(lks_mutex *mutex)
 {
     struct attempt attempt = {.mutex = mutex};
@@ -214,7 +214,7 @@ static void take_away(char *name)
 }
 
 /* promise M12 */
-/* The leases are so long that no renewal of their own tells before ctest ends the test. */
+/* The leases are so long that none is renewed before ctest ends the test. */
 TEST(test_a_lock_that_is_taken_away)
 {
     struct loss loss[2] = {0};

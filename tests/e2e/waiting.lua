@@ -1,5 +1,5 @@
 -- Calls that wait, on two servers and one Redis, while a server is killed or frozen and Redis is away or emptied:
--- whoever waits is granted as soon as nothing is in the way. No wait ends by itself before ctest ends the test.
+-- waiters are granted as soon as nothing blocks them. No wait times out before ctest ends the test.
 require "lock"
 
 local WAIT = 600000
@@ -21,14 +21,14 @@ local function wait_for_both(lease_ms, wait_ms)
 end
 
 -- promise L50
-function case.who_waits_behind_a_killed_server_is_granted()
+function case.waiter_behind_a_killed_server_is_granted()
   local other = wait_for_both()
   servers[1]:kill()
   other "ACQUIRED"
 end
 
 -- promise L50
-function case.who_waits_behind_a_stopped_server_is_granted()
+function case.waiter_behind_a_stopped_server_is_granted()
   local other = wait_for_both()
   servers[1]:stop()
   other "ACQUIRED"
@@ -36,7 +36,7 @@ end
 
 -- promise L50
 -- The frozen server parks the first waiter of both names, and only it looks when the lease ends.
-function case.who_waits_behind_a_frozen_server_is_granted()
+function case.waiter_behind_a_frozen_server_is_granted()
   local other = wait_for_both(2000)
   servers[1]:signal "STOP"
   other "ACQUIRED"
@@ -45,7 +45,7 @@ end
 
 -- promise L52
 -- Redis is away when the wait ends: the waiter is answered, and what it left in the queue of y goes when Redis is back.
-function case.what_a_failed_withdrawal_left_blocks_nobody()
+function case.queue_entry_of_a_failed_withdrawal_does_not_block_others()
   local first = wait_for_both(nil, 2000)
   store:kill()
   eq(first().error.code ~= "OK", true)
@@ -73,7 +73,7 @@ function case.nobody_waits_on_when_redis_is_emptied()
 end
 
 -- promise L25
-function case.a_forced_release_is_told_at_every_server()
+function case.forced_release_wakes_watches_at_every_server()
   local watches = {}
   acquire("T1 a", {lease_ms = WAIT}) "ACQUIRED"
   for i = 1, 2 do

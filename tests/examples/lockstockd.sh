@@ -3,7 +3,7 @@
 # the end.
 dir=$(mktemp -d)
 pids=()
-# What they say at their end counts, sanitizers' reports above all: but not of who was killed.
+# Their exit codes count, above all for sanitizers' reports, but not of a killed process.
 end_all() { # [STATUS]: of the script
   local status=${1:-$?} ended
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
@@ -24,7 +24,7 @@ end_all() { # [STATUS]: of the script
 }
 trap end_all EXIT
 
-# Between two looks at something.
+# The pause between two polls.
 pause() { read -rt 0.05 <> <(:) || true; }
 
 skip() {

@@ -39,7 +39,7 @@ java)
   ;;
 esac
 block=$which
-[ "$which" != java ] || block=others # and what it makes is compiled
+[ "$which" != java ] || block=others # and its output is compiled
 
 # The sources as they are, and what the block makes beside them; npm's packages are here already.
 mkdir "$dir/sources"

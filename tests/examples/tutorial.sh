@@ -19,7 +19,7 @@ commands() { # name: writes them to $dir/commands, with this test's directories 
   sed -e "s#build/release#\"$build\"#" -e "s#tcp://127\.0\.0\.1:7700#tcp://$tcp#" "$dir/block" >"$dir/commands"
 }
 
-says() { # name text: what the block printed has the text
+says() { # name text: the output of the block has the text
   grep -qE -- "$2" "$dir/$1.out" || { cat "$dir/$1.out"; echo "FAILED: \"$1\" did not say $2"; exit 1; }
 }
 

@@ -1,5 +1,5 @@
 /* An embedded store in a directory of its own, for the tests of it. One scene a program: `embedded_set_up` and
- * `embedded_tear_down` stand around each case. */
+ * `embedded_tear_down` run around each case. */
 #ifndef LOCKSTOCK_TESTS_FAULT_EMBEDDED_SCENE_H
 #define LOCKSTOCK_TESTS_FAULT_EMBEDDED_SCENE_H
 

@@ -1,6 +1,6 @@
 /* The client while connections break under load. In libnng 1.5.2 that leaks, and in time
- * hangs the thread that clears connections away (docs/client.md): calls must go on, and
- * what they are told be true, before it and after. */
+ * hangs the thread that clears connections away (docs/client.md): calls must continue, and
+ * their outcomes must be correct, before and after the hang. */
 
 #include <unistd.h>
 
@@ -43,14 +43,14 @@ static void *call_and_break(void *arg)
     return NULL;
 }
 
-/* Two servers lose replies and connections all the time; what each call was told is
- * compared with what the servers saw of it.
+/* Two servers lose replies and connections all the time; the outcome of each call is
+ * compared with what the servers received.
  *
  *   OK          some server saw it
  *   applied NO  none did, and none will
  *   no id       none saw it twice
  *   an id       it ends OK, however often it takes */
-TEST(what_a_call_was_told_is_true)
+TEST(reported_outcomes_match_what_servers_saw)
 {
     static struct caller callers[THREADS];
     struct server *servers[2] = {server_start(0), server_start(0)};

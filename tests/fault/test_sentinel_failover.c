@@ -1,5 +1,5 @@
-/* A real Sentinel set loses its primary in the middle of a sale: what a failover may lose is counted, and a primary
- * that was replaced gets no call any more. */
+/* A real Sentinel set loses its primary in the middle of a sale: the answers that a failover may lose are counted, and
+ * a replaced primary gets no more calls. */
 /* promise T19: the primary is the one that sentinels name by the newest configuration; a demoted primary is left at
  * once; a lost one is verified before use; a password is sent only where most sentinels of the URL agree */
 
@@ -93,7 +93,7 @@ static void wait_answers(selling *s, size_t n)
     }
 }
 
-/* Of all but one; asked while all answer. */
+/* The pids of all nodes but one; call it while all answer. */
 static void pids_but(unsigned short but, pid_t pids[REPLICAS])
 {
     size_t n = 0;
@@ -109,7 +109,7 @@ static void signal_all(const pid_t pids[REPLICAS], int number)
         kill(pids[i], number);
 }
 
-/* Buyers were told of more sales than the ledger of the new primary has: those are lost. */
+/* Buyers got more sales than the ledger of the new primary has: the difference is lost. */
 static size_t end_sale(selling *s)
 {
     sale_result result = {0};
@@ -139,7 +139,7 @@ static long calls_of(unsigned short port)
     return calls;
 }
 
-TEST(a_failover_that_was_asked_for_is_followed)
+TEST(requested_failover_is_followed)
 {
     selling s;
 
@@ -153,7 +153,7 @@ TEST(a_failover_that_was_asked_for_is_followed)
     assert_true(redis_set_wait(set));
 }
 
-/* It was frozen, not told, and thinks that it is the primary when it wakes. */
+/* It was frozen, so it was not demoted, and acts as the primary when it wakes. */
 TEST(a_primary_that_comes_back_gets_no_call)
 {
     unsigned short old = redis_set_primary(set, 0);
@@ -181,10 +181,10 @@ TEST(a_primary_that_comes_back_gets_no_call)
     close_server();
 }
 
-/* What a caller knows of a history that is lost. */
+/* The state of a caller from before the loss. */
 typedef struct witness {
     uint64_t fence;
-    char entry[64];   /* where the reader of the sale's ledger goes on */
+    char entry[64];   /* position of the reader of the sale's ledger */
     char split[2304]; /* and that of a group in buckets */
 } witness;
 
@@ -268,7 +268,7 @@ static witness see(const selling *s)
     return w;
 }
 
-/* The fence that comes next is higher, and who has read an entry that is lost is told so. */
+/* The next fence is higher, and a reader of a lost entry gets TRIMMED. */
 static void check_witness(const selling *s, const witness *w)
 {
     assert_true(take_lock() > w->fence);
@@ -276,7 +276,7 @@ static void check_witness(const selling *s, const witness *w)
     assert_int_equal(read_ledger("split", w->split, NULL, 0), LKS_READ_LEDGER_OUTCOME_TRIMMED);
 }
 
-/* What was answered while no replica had it, and the primary then died. */
+/* Changes that were answered while no replica had them, before the primary died. */
 static size_t lose_unreplicated(bool answered)
 {
     unsigned short old = redis_set_primary(set, 0);
@@ -311,7 +311,7 @@ static size_t lose_unreplicated(bool answered)
 
 /* promise SB23 */
 /* promise T23 */
-TEST(what_no_replica_had_is_lost_and_counted)
+TEST(unreplicated_writes_are_lost_and_counted)
 {
     open_server(NULL);
     assert_true(lose_unreplicated(true) > 0);
@@ -320,7 +320,7 @@ TEST(what_no_replica_had_is_lost_and_counted)
 
 /* promise T20: with `--wait-replicas` no answer or wake message comes before that many replicas have the change; with
  * fewer confirmations the call is asked again or MAYBE; with fewer connected the server is not ready */
-TEST(what_a_replica_has_confirmed_is_not_lost)
+TEST(writes_confirmed_by_a_replica_are_not_lost)
 {
     static const char *const wait[] = {"--wait-replicas", "1", NULL};
 

@@ -14,7 +14,7 @@ static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
 /* The peer's calls queue until it takes answers, and it takes none. A stop that waited for them would last until the
  * connection is closed for taking none. That is longer than the whole stop may take. */
 /* promise W15 */
-TEST(a_stop_does_not_wait_for_answers_that_nobody_takes)
+TEST(stop_does_not_wait_for_answers_that_the_peer_does_not_read)
 {
     static const char *const args[] = {"--drain-ms", "100", "--log-level", "debug", NULL};
     server_fixture *stopping = server_fixture_start(&(server_fixture_options){.scheme = "grpc", .args = args});

@@ -44,7 +44,7 @@ static void assert_refused(const process *holder)
     assert_non_null(strstr(error.message, pid));
 }
 
-/* The file in it only explains who has the directory: whoever removes or replaces it lets nobody in. */
+/* The file in it only names the owner of the directory: removing or replacing it does not release the lock. */
 /* promise T14 */
 TEST(a_second_server_is_refused_though_the_lock_file_is_replaced)
 {
@@ -144,7 +144,7 @@ TEST(a_lock_that_stays_is_refused_in_the_end)
 
 /* ---- one user a directory -------------------------------------------------------- */
 
-/* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
+/* Other users may not read the files of redis-server, even if they may list DIR; nor files that an
  * older server left readable. */
 /* promise F2 */
 TEST(the_data_is_for_this_user_alone)
@@ -231,7 +231,7 @@ TEST(a_directory_of_others_is_refused)
 
 /* ---- what cannot be started ------------------------------------------------------ */
 
-TEST(what_is_missing_is_named)
+TEST(missing_program_or_directory_is_named)
 {
     lks_error error;
     char path[300], *saved = strdup(getenv("PATH"));
@@ -268,11 +268,11 @@ TEST(a_redis_that_cannot_load_its_data_is_fatal)
     assert_non_null(strstr(error.message, "redis.log"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(redis_of(getpid()), 0);
-    open_store(NULL); /* the lock was let go */
+    open_store(NULL); /* the lock was released */
 }
 
 /* promise T18 */
-TEST(a_long_path_is_no_hindrance)
+TEST(long_path_works)
 {
     char name[130];
 

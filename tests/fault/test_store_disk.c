@@ -1,4 +1,4 @@
-/* The embedded store on a disk that is full: redis-server is not started there, and who asks is told why. */
+/* The embedded store on a disk that is full: redis-server is not started there, and callers get the reason. */
 /* promise T15 */
 #include <signal.h>
 #include <sys/statvfs.h>

@@ -1,4 +1,4 @@
-/* The embedded store: its redis-server lives and dies with the server, and what was answered survives every kill. */
+/* The embedded store: its redis-server starts and ends with the server, and answered changes survive every kill. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -116,7 +116,7 @@ TEST(redis_is_set_up_as_promised)
     }
 }
 
-/* Of this process' descriptors redis-server has the lock, and no other. */
+/* redis-server inherits the lock, and no other descriptor of this process. */
 /* promise T14: a data directory has one server; the rest of a dead server is waited for */
 TEST(only_the_lock_is_inherited)
 {
@@ -141,7 +141,7 @@ TEST(only_the_lock_is_inherited)
 
 /* promise T15: a killed server ends its redis-server; an ended redis-server is restarted, after growing pauses if it
  * keeps ending; not if it fails by itself, and not with less than 1 MiB of free disk, which is reported */
-TEST(an_ended_redis_is_started_again)
+TEST(ended_redis_is_restarted)
 {
     open_store(NULL);
     for (int i = 0; i < 3; i++) {
@@ -202,8 +202,8 @@ static void kill_and_wait(void)
     store_driver_wait_ready(s.d, true);
 }
 
-/* As on a full disk: it serves, and ends with the first write. To serve for a moment is no reason to start it at once
- * again and again. */
+/* As on a full disk: it serves, and ends with the first write. A short time of service must not reset
+ * the pauses. */
 /* promise T15 */
 TEST(pauses_grow_while_it_serves_only_for_moments)
 {
@@ -314,10 +314,10 @@ static int connect_to(const char *path)
     return fd;
 }
 
-/* Whoever cleans up may take the socket at any time: there is another one from the next start on, and
- * that comes as soon as the old one is missed, also while redis-server lives. */
+/* A cleanup job may remove the socket at any time. The next start makes a new one, and
+ * redis-server is restarted as soon as a connection needs the socket. */
 /* promise T18 */
-TEST(a_removed_socket_is_made_again)
+TEST(removed_socket_is_recreated)
 {
     static const char cut_off[] = "CLIENT KILL TYPE normal SKIPME yes\r\n";
     open_store(NULL);
@@ -383,11 +383,11 @@ static void hold_mending(void)
 }
 
 /* promise T18 */
-TEST(the_loop_goes_on_while_the_file_is_mended)
+TEST(loop_keeps_running_during_the_repair_of_the_file)
 {
     hold_mending();
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {"a"}, .timeout_ms = 50});
-    assert_int_equal(o->code, LKS_DEADLINE_EXCEEDED); /* which the loop has told */
+    assert_int_equal(o->code, LKS_DEADLINE_EXCEEDED); /* which the loop has reported */
     assert_false(mending.stopped);
     mending.held = false;
     store_driver_wait_ready(s.d, true);
@@ -395,7 +395,7 @@ TEST(the_loop_goes_on_while_the_file_is_mended)
 }
 
 /* promise T18 */
-TEST(closing_stops_the_mending)
+TEST(closing_stops_the_repair)
 {
     hold_mending();
     store_driver_close_store(s.d);
@@ -411,9 +411,9 @@ static bool always(void *arg)
     return true;
 }
 
-/* Before the loop runs: nobody could close it yet. */
+/* Before the loop runs, when the store cannot be closed yet. */
 /* promise T18 */
-TEST(opening_stops_when_it_is_told_to)
+TEST(stop_request_cancels_opening)
 {
     const store_options options = {.url = s.url, .told_to_stop = always};
     lks_error error;

@@ -78,7 +78,7 @@ TEST_WITH(flushed_functions_are_loaded_unseen, ready, end)
 }
 
 /* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
-TEST_WITH(applied_is_told_truly_over_kill_9, ready, end)
+TEST_WITH(applied_is_correct_over_kill_9, ready, end)
 {
     enum { N = 300 };
     static outcome *o[N];
@@ -142,8 +142,8 @@ static bool was_asked_twice(void *arg)
     return twice;
 }
 
-/* What was right at the start is looked at again: nobody loses locks to a setting that was
- * changed under a server that runs. */
+/* Settings that were checked at the start are checked again, so that no lock is lost to a setting
+ * that is changed at run time. */
 /* promise B10: a store whose settings become unsafe is not used until they are safe again */
 TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
 {
@@ -163,7 +163,7 @@ TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
     store_driver_wait_ready(here.d, true);
     assert_outcome(store_driver_call(here.d, &echo), LKS_OK, LKS_APPLIED_YES);
     store_driver_close_store(here.d);
-    /* Who accepts that goes on. */
+    /* A server that allows it continues. */
     open_store(&(store_options){.safety_check_ms = 10, .allow_unsafe = true});
     store_driver_wait_ready(here.d, true);
     tell_redis("CONFIG SET maxmemory-policy allkeys-lru", "+OK");

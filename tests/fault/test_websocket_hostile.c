@@ -1,5 +1,5 @@
-/* WebSocket on a real lockstockd: who may not connect, and connections that never come to
- * be. */
+/* WebSocket on a real lockstockd: refused clients, and connections that are never
+ * completed. */
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -108,7 +108,7 @@ TEST(half_open_handshakes_count_and_end)
     }
 }
 
-/* Without a descriptor to spare newcomers are closed; who is there is served. */
+/* Without a free descriptor new connections are closed; existing ones are served. */
 TEST(descriptors_may_run_out)
 {
     static const char ping[] = {(char)0x89, (char)0x82, 1, 2, 3, 4, 'h' ^ 1, 'i' ^ 2};

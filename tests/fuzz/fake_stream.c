@@ -24,7 +24,7 @@ bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len)
     return s->connection;
 }
 
-/* What the protocol has kept comes before further bytes, as in stream_input.c. False: there was nothing. */
+/* Bytes that the protocol has kept come before further ones, as in stream_input.c. Returns false if there were none. */
 static bool take_kept(stream *s)
 {
     bool any = false;

@@ -25,7 +25,7 @@ void fake_stream_pieces(stream *s, const uint8_t *data, size_t len, size_t piece
 /* The turn of the loop ends. */
 void fake_stream_turn(stream *s);
 
-/* The peer takes what waits, and the protocol what it has kept. False: there was neither. */
+/* The peer takes waiting output, and the protocol its kept bytes. Returns false if there were none of either. */
 bool fake_stream_take(stream *s);
 
 /* It is gone. */

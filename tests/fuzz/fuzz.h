@@ -1,5 +1,5 @@
-/* What fuzz targets share: the entry point, and reading an input piece by piece. An
- * input that is at its end gives zeros. */
+/* What fuzz targets share: the entry point, and reading an input piece by piece. After
+ * the end of the input zeros follow. */
 #ifndef LOCKSTOCK_TESTS_FUZZ_H
 #define LOCKSTOCK_TESTS_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* Whatever a peer sends, in whatever pieces, whatever the handlers do meanwhile: the
- * gRPC engine writes only what a client can take, has no more calls than it allows,
+/* For any bytes of a peer, in any pieces, with any behaviour of the handlers: the
+ * gRPC engine writes only what a client can accept, has no more calls than it allows,
  * ends each call that it began once, and holds nothing when the connection is gone.
  *
  *   flags (1)  steps: op (1) argument (1) ...; see step()
@@ -382,7 +382,7 @@ static void step(fuzz_input *in)
         fake_stream_turn(&here.stream);
 }
 
-/* Gives the number of calls that may live. */
+/* Returns the maximum number of open calls. */
 static size_t begin(unsigned flags)
 {
     static const grpc_streaming_method methods[] = {

@@ -1,5 +1,5 @@
-/* Whatever a server sends, and whenever calls begin, are taken back, forgotten or lost, each call that was sent ends
- * once, a result is well-formed, and nothing stays.
+/* For any bytes of a server, and with calls that begin, are withdrawn, forgotten or lost at any time, each call that
+ * was sent ends once, results are well-formed, and nothing leaks.
  *
  *   (operation (1)  arguments)...   see act()
  *

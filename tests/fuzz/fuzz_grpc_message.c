@@ -1,5 +1,5 @@
-/* However messages are cut into pieces the reader finds the same; none is longer than is
- * allowed, compressed or not; and what is written is read as it was.
+/* The reader finds the same messages in any pieces; none is longer than
+ * allowed, compressed or not; and a written message is read back unchanged.
  *
  *   flags (1)  size of a piece, 0 = 256 (1)  what comes
  *   flags: 1 gzip is announced; 6 which limit */

@@ -151,7 +151,7 @@ static void run(const uint8_t *data, size_t len, size_t piece)
         uint8_t *copy = malloc(n);
         fuzz_expect(copy);
         memcpy(copy, data + at, n);
-        turn(); /* what is not read stays with the kernel */
+        turn(); /* unread bytes stay in the kernel */
         fuzz_expect(!here.stream.paused || here.stream.closing);
         fake_stream_bytes(&here.stream, copy, n);
         free(copy);

@@ -42,7 +42,7 @@ static void parse_and_print(const ProtobufCMessageDescriptor *type, const void *
     fuzz_expect(lks_rpc_json_print(message, options, arena, &printed, &error) == LKS_OK);
     fuzz_expect(lks_rpc_json_parse(type, printed.data, printed.len, limits, arena, &again, &error) == LKS_OK);
     const uint8_t *packed_again = pack(again, arena, &again_len);
-    if (!options->defaults) /* of proto2 they are set once they stand there */
+    if (!options->defaults) /* in proto2 they are set once they are present */
         fuzz_expect(packed_len == again_len && memcmp(packed, packed_again, packed_len) == 0);
     lks_rpc_arena_free(arena);
 }

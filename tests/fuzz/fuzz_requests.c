@@ -100,7 +100,7 @@ static bool same_text(lks_rpc_slice a, lks_rpc_slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Of a service that keeps nothing. */
+/* Compares the plans of a service without state. */
 static void check_same(const plan *a, const plan *b)
 {
     fuzz_expect(a->error.code == b->error.code && strcmp(a->error.message, b->error.message) == 0);
@@ -115,7 +115,7 @@ static void check_same(const plan *a, const plan *b)
     }
 }
 
-/* What a call that waits does at each event. */
+/* The steps of a waiting call at each event. */
 static void wake(const rounds *waits, size_t request_len)
 {
     static int64_t fences[SERVICE_TARGETS_MAX];
@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                       .state = state,
                       .now_ns = NOW_NS,
                       .ns = ns_len > 0 ? (lks_rpc_slice){.data = (char *)ns, .len = ns_len} : default_ns};
-        free(bytes); /* what is unpacked stands alone */
+        free(bytes); /* the unpacked message does not refer to it */
         bytes = NULL;
         plan_request(m, &empty, request, request_len, !state);
         if (s->close && state)

@@ -1,10 +1,10 @@
-/* However a stream of bytes is cut into pieces, and whenever the taker has enough, the
- * SP reader, a server's or a client's, finds the same messages in it as somebody who sees it whole, breaks with it
- * at the same place, and holds no more memory than twice what came.
+/* For any pieces of a stream of bytes, and whenever the callback stops, the
+ * SP reader, a server's or a client's, finds the same messages as in the whole stream, fails
+ * at the same place, and holds at most twice the received bytes.
  *
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  enough (1)  the stream
  *   flags: 1 unix mapping, 6 which limit, 8 a client's
- *   enough: bit i % 8: after message i the taker has enough */
+ *   enough: bit i % 8: after message i the callback stops */
 #include <endian.h>
 
 #include "fuzz.h"
@@ -24,7 +24,7 @@ typedef struct run {
     bool has_enough; /* until the next sp_read */
 } run;
 
-/* Of all bytes of a message. */
+/* The most bytes of a message. */
 static size_t longest(const run *r)
 {
     return r->frame_max + (r->of_client ? 4 : SP_STACK_BYTES_MAX);
@@ -73,7 +73,7 @@ static bool take(void *arg, sp_message *message)
     fuzz_expect(prefix == (r->mapping == SP_OVER_UNIX ? 9U : 8U));
     fuzz_expect(message->ids_len == ids_len && message->len >= ids_len);
     fuzz_expect(memcmp(message->bytes, r->stream + r->at + prefix, message->len) == 0);
-    /* What goes back to it, and is as long, has the same header. */
+    /* An answer of the same length has the same header. */
     fuzz_expect(sp_write_header(r->mapping, message->bytes, ids_len, message->len - ids_len, header) ==
                 prefix + ids_len);
     fuzz_expect(memcmp(header, r->stream + r->at, prefix + ids_len) == 0);

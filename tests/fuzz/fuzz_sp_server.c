@@ -121,7 +121,7 @@ static size_t read_reply(void)
     const uint8_t *body = here.out + prefix;
     while (!(body[ids - 4] & 0x80))
         fuzz_expect((ids += 4) <= length && ids <= SP_STACK_BYTES_MAX);
-    /* A request of ours has its number in its id and in its frame, and hops that say where they stand. */
+    /* A request of the target has its number in its id and in its frame, and numbered hops. */
     if (!here.any && length - ids >= PAYLOAD) {
         fuzz_expect(memcmp(body + ids - 2, body + ids + 2, 2) == 0);
         fuzz_expect(body[ids + 1] == ids / 4 - 1);

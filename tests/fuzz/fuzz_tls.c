@@ -1,10 +1,10 @@
-/* Whatever comes instead of TLS, or is done to a true client's bytes on their way: the
- * server's side ends or waits, and once over stays so; what it reads is a beginning of
- * what the client wrote; its name for the peer is that of the certificate that was shown,
- * or none. Untouched, all comes through.
+/* For any bytes instead of TLS, or any change to a real client's bytes: the
+ * server's side ends or waits, and once over stays so; what it reads is a prefix of
+ * what the client wrote; its name for the peer is that of the client's certificate,
+ * or none. Without changes all bytes arrive.
  *
  *   flags (1)  size of a piece, 0 = 256 (1)  edits: n (1), offset (2) how (1) value (1)  bytes
- *   flags: 1 the bytes are plain ones of a true client, else they are the network's;
+ *   flags: 1 the bytes are plain ones of a real client, else they are the network's;
  *   2 it shows a certificate; 4 TLS 1.2; 8 it does not ask for the protocol
  *   how: 0 xor, 1 a byte more, 2 a byte less, 3 the end */
 #include <openssl/err.h>

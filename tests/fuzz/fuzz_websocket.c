@@ -1,6 +1,6 @@
-/* However a stream of bytes is cut into pieces, a WebSocket connection gives the same
- * messages and ends at the same place; none is longer than allowed; what it says is
- * what a client can read: one answer, then whole frames without a mask. SP over it takes
+/* For any pieces of a stream of bytes, a WebSocket connection gives the same
+ * messages and ends at the same place; none is longer than allowed; its output is
+ * valid for a client: one answer, then whole frames without a mask. SP over it takes
  * the same messages up to the first that is no request, in memory at most twice what came.
  *
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  the stream
@@ -34,7 +34,7 @@ static run begin(size_t message_max, size_t stream_len)
     return r;
 }
 
-/* What was said is an answer, and then whole frames: a pong, a close. */
+/* The output is an answer, and then whole frames: a pong, a close. */
 static void check_said(run *r, const uint8_t *said, size_t len)
 {
     bool answered = len > 5 && memcmp(said, "HTTP/", 5) == 0;
@@ -105,7 +105,7 @@ static void feed(run *r, const uint8_t *data, size_t len)
     free(copy);
 }
 
-/* SP's view: what is taken are the messages of `whole`, in order. */
+/* For SP: the messages that are taken are those of `whole`, in order. */
 typedef struct sp_run {
     const run *whole;
     const uint8_t *next;

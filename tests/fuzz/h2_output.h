@@ -1,5 +1,5 @@
-/* What a gRPC server writes, read as a client would: frames, their order on each stream,
- * headers. Anything that no client could take aborts. */
+/* Reads the output of a gRPC server as a client would: frames, their order on each stream,
+ * headers. Aborts on anything that no client could accept. */
 #ifndef LOCKSTOCK_TESTS_FUZZ_H2_OUTPUT_H
 #define LOCKSTOCK_TESTS_FUZZ_H2_OUTPUT_H
 

@@ -1,5 +1,5 @@
-/* A fuzz target as a test: every file of the directories that are named, once. Fails
- * when there is none. */
+/* A fuzz target as a test: runs every file of the given directories once. Fails
+ * when there are no files. */
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>

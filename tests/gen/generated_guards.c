@@ -75,7 +75,7 @@ TEST(a_method_without_a_guard_has_none)
     assert_null(guard_of(&guard_v1_guard_plain_method));
 }
 
-TEST(a_part_that_is_not_set_is_not_there)
+TEST(unset_part_is_absent)
 {
     const lks_rpc_guard *guard = guard_of(&guard_v1_guard_alone_method);
 
@@ -151,7 +151,7 @@ TEST(each_path_leads_through_the_request)
  * is an error */
 /* promise GN9 */
 /* promise GN5: an outcome that the response cannot hold, or that no field holds, is an error */
-TEST(what_is_wrong_is_refused_line_by_line)
+TEST(errors_are_reported_line_by_line)
 {
     assert_int_equal(system(ERRORS_COMMAND), 0);
 }

@@ -38,7 +38,7 @@ else
   lockstockd --version
 fi
 
-# What README says to paste; with the sanitizers of the libraries, and on a socket that is nobody else's.
+# The commands of README, with the sanitizers of the libraries, and on a socket of its own.
 if [ -n "$flags" ]; then
   export CFLAGS=$flags
   cc() { command "${CC:-cc}" "$flags" "$@"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run_and_install.sh SOURCE_DIR
-# After ./run.sh and nothing else, `cmake --install` installs, and what it installed runs.
+# After ./run.sh alone, `cmake --install` installs, and the installed programs run.
 set -euo pipefail
 source=$1
 work=$(mktemp -d)

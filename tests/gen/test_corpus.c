@@ -5,7 +5,7 @@
 /* promise GN10: generated code compiles without a warning as C11, C17 and C++17, also with literals as text */
 #include "test.h"
 
-TEST_WITH(what_is_made_of_odd_protos_compiles, NULL, NULL)
+TEST_WITH(code_for_odd_protos_compiles, NULL, NULL)
 {
     assert_int_equal(system(CORPUS_COMMAND), 0);
 }

@@ -1,4 +1,4 @@
-/* The code generated from golden/shop/v1/shop.proto does what it is for: stubs hand
+/* The code generated from golden/shop/v1/shop.proto works: stubs hand
  * calls to the client library (here a fake), skeletons hand them to handlers, each
  * as the type it is. */
 
@@ -262,7 +262,7 @@ TEST_WITH(method_constants_carry_the_options, NULL, NULL)
 
 /* promise CH14: the effect that a cancelled call may have had is undone, with its metadata, by the method's option
  * `undo` */
-TEST_WITH(what_undoes_a_call_is_made_of_it, NULL, NULL)
+TEST_WITH(undo_request_is_built_from_the_call, NULL, NULL)
 {
     const lks_rpc_method *buy = &shop_v1_shop_buy_now_method;
     shop_v1_buy_request request = SHOP_V1_BUY_REQUEST_INIT;
@@ -318,7 +318,7 @@ TEST_WITH(an_enum_names_its_values, NULL, NULL)
     assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_OPEN), "OPEN");
     assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_PAID), "PAID"); /* -1 */
     assert_string_equal(shop_v1_order_state_name((shop_v1_order_state)7), "UNKNOWN");
-    /* Not all begin with PAINT_, so none loses it; of two with one number the first tells. */
+    /* Not all begin with PAINT_, so none loses it; of two names with one number the first is used. */
     assert_string_equal(names_v1_paint_name(NAMES_V1_PAINT_RED), "PAINT_RED");
     assert_string_equal(names_v1_paint_name(NAMES_V1_CRIMSON), "PAINT_RED");
     assert_string_equal(names_v1_paint_name(NAMES_V1_BLUE), "BLUE");

@@ -20,7 +20,7 @@ camel() { # words: VaStart of va_start
   sed -E 's/(^| |_)(.)/\1\U\2/g; s/_//g' <<<"$*"
 }
 
-# What a list begins with.
+# The beginning of a list.
 begin() { # name [syntax]
   printf 'syntax = "%s";\n\npackage corpus.%s;\n\n' "${2:-proto3}" "$1"
 }

@@ -82,7 +82,7 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
 
 
 class Raw:
-    """A connection whose frames are written by hand: no deadline and no limit of a client's library."""
+    """A connection that writes its own frames, without the deadline and limits of a client library."""
 
     def __init__(self, server):
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S)
@@ -322,7 +322,7 @@ HOSTS = {
 
 
 class Peer(grpc.GenericRpcHandler):
-    """A server whose Ask and Write do what the case says."""
+    """A server whose Ask and Write behave as the case requests."""
 
     def __init__(self):
         self.tries = 0

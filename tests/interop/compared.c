@@ -46,7 +46,7 @@ static const char *values(lks_rpc_context *context, const char *key)
     return all;
 }
 
-/* A handler without a callback polls; the sleep between its looks is part of what is compared. */
+/* A handler without a callback polls; the sleep between polls is part of the measurement. */
 static void hold(lks_rpc_context *context)
 {
     say("began");

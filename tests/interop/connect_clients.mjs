@@ -93,7 +93,7 @@ function bufCurl (url, protocol, method, message, ...more) {
     JSON.stringify(message), `${url}/lockstock.v1.StockService/${method}`], { encoding: 'utf8' }))
 }
 
-// HTTP/2 with fields beyond what a call may have: an answer of HTTP, not of gRPC.
+// HTTP/2 with more fields than a call may have: the answer is one of HTTP, not of gRPC.
 async function tooManyFields (url) {
   const { connect: open } = await import('node:http2')
   const session = open(url)

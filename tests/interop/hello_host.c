@@ -1,5 +1,5 @@
 /* hello.v1.HelloService, of a host: hello_host URL [CERTIFICATE KEY]. Writes its port on a line, "waiting" for each
- * Wait that began, and serves until SIGTERM; then it closes, with a minute for what is under way. A byte on its input
+ * Wait that began, and serves until SIGTERM; then it closes, with a minute for running calls. A byte on its input
  * opens the door that Wait waits for. */
 #include <pthread.h>
 #include <signal.h>

@@ -64,7 +64,7 @@ class Host:
 
 
 class Client:
-    """Of what reflection tells."""
+    """From the answer of reflection."""
 
     def __init__(self, channel):
         self.channel = channel
@@ -83,7 +83,7 @@ class Client:
         return next(answers)
 
     def add(self, file):
-        """What it imports is asked for where it did not come along."""
+        """Requests imported files that were not in the answer."""
         if file.name in self.added:
             return
         self.added.add(file.name)

@@ -30,7 +30,7 @@ LINES = [b"Content-Length: 3\r\n", b"content-length : 3\r\n", b"Content-Length: 
          b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n", b"Transfer-Encoding : chunked\r\n",
          b"Transfer-Encoding:\tchunked\r\n", b"Transfer-Encoding: chunked, chunked\r\n", b"X-A: b\r\n c\r\n", b"X-A\r\n",
          b": a\r\n", b"X A: b\r\n", b"X-A: a\rb\r\n", b"X-A: b\n", b"Expect: 100-continue\r\n"]
-# What lockstockd says of bytes that are no request.
+# lockstockd's answer to bytes that are no request.
 FRAMING = re.findall(r'(?:refused\(\d+, |no_cr\[\] = )"([^"]+)"', pathlib.Path(sys.argv[2], "net/http/http1.c").read_text())
 
 
@@ -66,7 +66,7 @@ def answers(port, data):
             sock.shutdown(socket.SHUT_WR)
             while more := sock.recv(65536):
                 got += more
-        except OSError:  # a connection that is reset has said what it had to say
+        except OSError:  # a connection that is reset has sent its answer
             pass
     return got.decode("latin1")
 

@@ -145,7 +145,7 @@ class ChannelCases(unittest.TestCase):
     def run_cases(self, *args):
         run = subprocess.run([CHANNEL, *args], capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        # The server hears of the deadline, or sees it itself, and of the cancel unless the call had not left.
+        # The server learns of the deadline from the client or its own clock, and of the cancel if the call was sent.
         self.assertTrue(self.service.gone.acquire(timeout=LIMIT_S))
 
     def test_plain(self):

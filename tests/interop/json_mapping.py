@@ -84,7 +84,7 @@ def nanos(rng):
 
 
 def fill_well_known(message, rng):
-    """Whether it is a message with a form of its own; it is filled then."""
+    """Fills a message that has a special JSON form; returns whether it has one."""
     name = message.DESCRIPTOR.full_name
     if name == "google.protobuf.Timestamp":
         message.seconds, message.nanos = rng.choice([0, -62135596800, 253402300799, rng.randrange(-62135596800, 253402300799)]), nanos(rng)
@@ -181,7 +181,7 @@ class Mapping(unittest.TestCase):
             found = pool.FindMessageTypeByName(name)
             if not found.GetOptions().map_entry:
                 cls.classes[name] = factory.GetPrototype(found)
-        # The types that methods take and give, which the peer found by itself, are all that the files have.
+        # The request and response types, which the peer found itself, are all types of the files.
         cls.missing = [f"{file.package}.{m.name}" for file in files.file for m in file.message_type
                        if file.package == "lockstock.v1" and f"{file.package}.{m.name}" not in cls.classes]
 
@@ -204,7 +204,7 @@ class Mapping(unittest.TestCase):
             ours = self.peer.print(message, flags)
             self.assertEqual(json.loads(ours), json.loads(theirs))
             read = message
-            if defaults and message.DESCRIPTOR.file.name == "scan.proto":  # proto2: a default that stands there is set
+            if defaults and message.DESCRIPTOR.file.name == "scan.proto":  # proto2: a default that is present is set
                 read = json_format.Parse(theirs, cls())
             self.assertEqual(bytes_of(json_format.Parse(ours, cls())), bytes_of(read))
             self.assertEqual(bytes_of(self.peer.parse(cls, theirs)), bytes_of(read), theirs)
@@ -216,7 +216,7 @@ class Mapping(unittest.TestCase):
                 with self.subTest(type=name, seed=SEED, round=i):
                     self.both_ways(cls, random.Random(f"{SEED} {name} {i}"))
 
-    def test_what_one_refuses_the_other_does(self):
+    def test_both_refuse_the_same_values(self):
         cls = self.classes["lockstock.test.json.Everything"]
         for text in ('{"anInt32":2147483648}', '{"anInt32":1.5}', '{"aUint32":-1}', '{"aUint64":"18446744073709551616"}',
                      '{"anInt64":"x"}', '{"aBool":1}', '{"aBool":"true"}', '{"someText":1}', '{"nothing":1}',
@@ -253,13 +253,13 @@ class Mapping(unittest.TestCase):
             answer = self.peer.ask(f"parse {cls.DESCRIPTOR.full_name} " + f'{{"mask":"{path}"}}'.encode().hex())
             self.assertRegex(answer, "^error ")
         self.assertEqual(self.peer.print(cls.FromString(b"\x62\x03\x0a\x01k")), '{"times":{"k":"1970-01-01T00:00:00Z"}}')
-        # What has no text is not printed.
+        # Values without a text form are not printed.
         for message in (cls(time={"seconds": 253402300800}), cls(time={"nanos": -1}), cls(spans=[{"seconds": 1, "nanos": -1}]),
                         cls(mask={"paths": ["Upper"]}), cls(mask={"paths": ["a\tb"]}), cls(mask={"paths": ["a,b"]}), cls(value={}), cls(value={"number_value": math.nan})):
             answer = self.peer.ask(f"print {cls.DESCRIPTOR.full_name} - {message.SerializeToString().hex()}")
             self.assertRegex(answer, "^error ", message)
 
-    def test_what_one_takes_the_other_does(self):
+    def test_both_accept_the_same_values(self):
         cls = self.classes["lockstock.test.json.Everything"]
         for text in ('{"anInt32":1e3}', '{"anInt32":"1"}', '{"anInt32":-0}', '{"aUint64":"18446744073709551615"}',
                      '{"anInt64":9223372036854775807}', '{"anInt64":-9223372036854775808}', '{"aShape":1}', '{"aShape":77}',

@@ -1,4 +1,4 @@
-"""should_rate_limit.py HOST:PORT: what Envoy's rate limit filter sends, and what it reads."""
+"""should_rate_limit.py HOST:PORT: the requests that Envoy's rate limit filter sends, and the fields that it reads."""
 import sys
 
 import grpc

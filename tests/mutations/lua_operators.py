@@ -19,7 +19,7 @@ BINARY = {"+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", 
 
 @dataclasses.dataclass
 class LuaMutant(Mutant):
-    text: str = ""  # what stands there instead
+    text: str = ""  # its replacement
 
 
 class Parser:

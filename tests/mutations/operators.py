@@ -77,7 +77,7 @@ class Finder:
             self.mutants.append(CMutant(self.file, self.function, op, word, line, begin, end, parts=list(parts)))
 
     def word_of(self, node):
-        """What is called or assigned, else the last name of the text."""
+        """The name that is called or assigned, else the last name of the text."""
         if node.kind == Kind.CALL_EXPR and node.spelling:
             return node.spelling
         names = re.findall(r"[A-Za-z_]\w*", re.sub(r'"(\\.|[^"])*"', "", self.source(*self.span(node))))

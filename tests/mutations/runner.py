@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 
-# Tests of documents, packages and this directory say nothing about mutants, or build the tree anew.
+# Tests of documents, packages and this directory do not depend on mutants, or build the tree again.
 SKIPPED = ("docs/", "mutations/", "packaging/", "examples/pasted_outside", "gen/missing_handler", "e2e/rooms_are_apart")
 DISK_MAX, TAIL = 1 << 30, 6000
 
@@ -46,7 +46,7 @@ def kill_marked(mark):
 
 
 def disk_bytes(directory):
-    """What the files of a directory take. Holes take nothing: a test has a file of 64 GiB that is one hole."""
+    """The disk space of the files of a directory. Holes take none: a test has a sparse file of 64 GiB."""
     total = 0
     for path in pathlib.Path(directory).rglob("*"):
         try:

@@ -37,7 +37,7 @@ def write_if_other(path, text):
 
 
 def files_of_tree():
-    """As they are, not as they were committed."""
+    """The files of the working tree, not of the last commit."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             capture_output=True, check=True, text=True).stdout
     return [file for file in listed.split("\0") if file and (ROOT / file).is_file()]

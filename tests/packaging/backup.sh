@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # backup.sh SOURCE_DIR DIR_OF_LOCKSTOCKD DIR_OF_LOCKSTOCK
-# The commands of docs/operations.md, as they stand there: a backup while the server sells, its verification, and a restore
-# into a store that has gone on. What was answered before the backup is in it, the stock is exact.
+# The commands of docs/operations.md, unchanged: a backup while the server sells, its verification, and a restore
+# into a store that changed since. Changes answered before the backup are in it, and the stock is exact.
 set -euo pipefail
 source=$1
 export PATH="$2:$3:$PATH"
@@ -22,7 +22,7 @@ export STORE="$work/store" BACKUP="$work/backup" LOCKSTOCK_SERVER="unix://$work/
 block() { # name
   sed -n "/^<!-- $1 -->\$/,/^\`\`\`\$/p" "$source/docs/operations.md" | grep -v '^<!--\|^```'
 }
-# What stands in for the service manager.
+# Replaces the service manager.
 systemctl() { # start|stop lockstockd
   [ "$2" = lockstockd ]
   if [ "$1" = start ]; then

@@ -12,7 +12,7 @@ settings() { sed -n 's/^ *--\([a-z-]*\) .*/\1/p' | grep -vxE 'config|check-confi
 sed -n 's/^#\{0,1\}\([a-z-]*\) = .*/\1/p' "$conf" | sort >"$work/named"
 diff "$work/all" "$work/named"
 
-# With the # away, all is as without a file; examples stand in <>.
+# Uncommented, the settings are the defaults; examples are in <>.
 sed -n 's/^#\([a-z-]* = [^<]*\)$/\1/p' "$conf" >"$work/defaults"
 [ -s "$work/defaults" ]
 "$lockstockd" --print-config | grep -v '^#' >"$work/without"

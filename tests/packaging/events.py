@@ -9,7 +9,7 @@ written = set()
 for file in sorted([*source.glob("server/**/*.c"), *source.glob("net/**/*.c")]):
     text = file.read_text()
     written |= {(event, level) for level, event in re.findall(r'\blog_(error|warn|info|debug)\(\s*"([a-z-]+)"', text)}
-    # What a literal does not name is named by the table of net/stream/closings.c only.
+    # Events that no literal names are in the table of net/stream/closings.c.
     others = re.findall(r"\blog_(?:error|warn|info|debug)\(\s*([a-z]\w*),", text)
     assert not others or file.name == "server.c" and set(others) == {"event"}, (file, others)
 for event, over in re.findall(r'= \{"[a-z-]+", "([a-z-]+)", (?:NULL|"([a-z-]+)")\}', (source / "server/conditions.c").read_text()):

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 sed "s|^ExecStart=[^ ]*|ExecStart=\"$lockstockd\"|" "$build/packaging/lockstockd.service" >"$work/lockstockd.service"
-# Of units of this machine it may say what it likes.
+# Messages about units of this machine are ignored.
 cp "$source"/packaging/systemd/*.socket "$work"
 systemd-analyze verify "$work/lockstockd.service" "$work"/*.socket >"$work/verify" 2>&1 || true
 # The man pages are not installed here; packaging/test-debs.sh has them.

@@ -1,5 +1,5 @@
-"""errors.py LOCKSTOCKD: a lock store that cannot be reached: what callers of locks and of other services are told, /readyz, and
-settings that are wrong."""
+"""errors.py LOCKSTOCKD: a lock store that cannot be reached: the errors of locks and of other services, /readyz, and
+invalid settings."""
 import json
 import re
 import subprocess
@@ -9,7 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 
-DEAD = "zookeeper://127.0.0.1:1/locks"  # nobody listens there
+DEAD = "zookeeper://127.0.0.1:1/locks"  # nothing listens there
 
 
 def start(folder, *flags):

@@ -1,5 +1,5 @@
--- Two lockstockd whose locks are in one ensemble of ZooKeeper: waiting over both, servers that are gone, and what is
--- different from Redis. Run by on_zookeeper.sh.
+-- Two lockstockd whose locks are in one ensemble of ZooKeeper: waits at both, stopped servers, and
+-- differences from Redis. Run by on_zookeeper.sh.
 require "lock"
 
 local WAIT = 600000
@@ -41,7 +41,7 @@ function case.a_lease_outlives_the_server_that_granted_it()
 end
 
 -- promise L62: lock store: who waits behind a server that is gone or frozen is granted
-function case.who_waits_behind_a_killed_server_is_granted()
+function case.waiter_behind_a_killed_server_is_granted()
   use(2); acquire "T0 x" "ACQUIRED"
   use(1); waits("T1", "x")
   use(2); until_waiters("x", 1)
@@ -53,7 +53,7 @@ function case.who_waits_behind_a_killed_server_is_granted()
 end
 
 -- promise L62
-function case.who_waits_behind_a_frozen_server_is_granted()
+function case.waiter_behind_a_frozen_server_is_granted()
   use(2); acquire "T0 x" "ACQUIRED"
   use(1); waits("T1", "x")
   use(2); until_waiters("x", 1)
@@ -66,7 +66,7 @@ function case.who_waits_behind_a_frozen_server_is_granted()
 end
 
 -- promise L63: lock store: what one server has written, every other one knows
-function case.what_one_server_has_written_the_other_knows()
+function case.write_of_one_server_is_visible_at_the_other()
   use(1); acquire "T1 a b:S" "ACQUIRED"
   use(2); acquire "T1 a b:S" "ACQUIRED again"
   acquire "T2 c b:S" "ACQUIRED"
@@ -83,7 +83,7 @@ function case.what_one_server_has_written_the_other_knows()
 end
 
 -- A lease is as long for its holder as it asked for, although the store keeps it a little longer.
-function case.the_slack_of_leases_is_not_told()
+function case.lease_slack_is_not_visible_to_the_holder()
   eq(acquire("T1 x", {lease_ms = 60000}).lease_ms, 60000)
   eq(acquire("T1 x", {lease_ms = 60000}).lease_ms <= 60000, true)
   eq(Lock.Renew{leases = {{group = "g", token = token_of "T1", lease_ms = 70000}}}.results[1].lease_ms <= 70000, true)
@@ -91,7 +91,7 @@ function case.the_slack_of_leases_is_not_told()
 end
 
 -- promise L64: lock store: a ForceRelease wakes those who watch, at every server
-function case.a_force_release_wakes_those_who_watch_at_every_server()
+function case.force_release_wakes_watches_at_every_server()
   use(1); acquire "T1 x" "ACQUIRED"
   local watch = start(Lock.WatchForceReleases, {wait_ms = WAIT})
   use(2); force_release "x" "T1"

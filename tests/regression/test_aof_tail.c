@@ -122,7 +122,7 @@ static void assert_damaged(const void *data, size_t len, size_t at)
     assert_content(path_of(dir, "appendonly.aof.3.incr.aof"), data, len);
 }
 
-/* Torn at each byte: what is before the transaction stays, all of it and no more. */
+/* Torn at each byte: exactly the part before the transaction stays. */
 /* promise T16 */
 TEST(test_torn_anywhere)
 {
@@ -140,7 +140,7 @@ TEST(test_torn_anywhere)
 
 /* As on a full disk: the copy is not written as a whole. */
 /* promise T16 */
-TEST(test_what_cannot_be_kept_is_not_cut)
+TEST(test_bytes_that_cannot_be_kept_are_not_cut)
 {
     struct rlimit before;
     aof_mended done;
@@ -172,7 +172,7 @@ TEST(test_remarks_are_no_commands)
 
 /* Not torn but damaged. */
 /* promise T16 */
-TEST(test_damage_is_left_alone)
+TEST(test_damage_is_not_repaired)
 {
     static const struct {
         const char *text;
@@ -191,8 +191,8 @@ TEST(test_damage_is_left_alone)
         assert_damaged(damaged[i].text, strlen(damaged[i].text), damaged[i].at);
 }
 
-/* Eight bytes that are changed anywhere before the last transaction never cost what is behind them: the file is
- * refused, or is read as before where a value has changed. */
+/* Eight changed bytes anywhere before the last transaction never lose the rest of the file: the file is
+ * refused, or is read as before if a value has changed. */
 /* promise T16 */
 TEST(test_damage_in_the_middle_cuts_nothing)
 {
@@ -223,9 +223,9 @@ TEST(test_damage_in_the_middle_cuts_nothing)
     assert_true(n_refused > 0);
 }
 
-/* Commands are seen at each place of what is behind, also where two of the pieces meet in which it is read. */
+/* Commands after the tear are found at each offset, also across the border of two read buffers. */
 /* promise T16 */
-TEST(test_what_is_behind_a_tear_is_seen_everywhere)
+TEST(test_commands_after_a_tear_are_found_at_every_offset)
 {
     static const char torn[] = "*2\r\n$3\r\nGET\r\n$9999999\r\n", behind[] = "*1\r\n$4\r\nEXEC\r\n";
     static char text[70000 + 100];
@@ -290,7 +290,7 @@ static bool on_progress(void *arg, off_t done, off_t size)
 
 /* A value of 600 MiB that is a hole. */
 /* promise T18 */
-TEST(test_progress_is_told)
+TEST(test_progress_is_reported)
 {
     static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
     const off_t size = (off_t)sizeof head - 1 + 629145600 + 2;
@@ -338,7 +338,7 @@ static lks_code mend_with(const char *name, const char *text, bool has_served, l
 /* Without its manifest a store looks like a new one. What a redis-server leaves that was killed at its very first
  * start is one. */
 /* promise T16 */
-TEST(test_a_missing_manifest_is_no_new_store)
+TEST(test_a_missing_manifest_is_not_a_new_store)
 {
     static const char *const of_a_store[] = {"appendonly.aof.1.incr.aof", "appendonly.aof.2.base.rdb",
                                              "appendonly.aof.7.incr.aof"};

@@ -1,4 +1,4 @@
-/* GetStatus: what a server knows of itself and of its store. */
+/* GetStatus: the state of a server and of its store. */
 /* promise CL6: `doctor` reports what is wrong with a server, its store, durability, clocks and latency, what to do
  * about each, and a severity as its exit code; GetStatus answers without asking the store; log, GetStatus, `status`,
  * `doctor` and systemd report within two seconds, and once, a store that does not answer, is out of memory or cannot
@@ -91,7 +91,7 @@ TEST(the_store_is_not_asked)
     assert_string_equal(response->store->reason_word, "");
 }
 
-TEST(what_is_wrong_is_told_until_it_is_over)
+TEST(what_is_wrong_is_reported_until_it_ends)
 {
     assert_true(conditions_set(&known, CONDITION_STORE, true, LKS_REASON_STORE_SILENT, "the store does not answer"));
     assert_false(conditions_set(&known, CONDITION_STORE, true, LKS_REASON_STORE_SILENT, "the store does not answer"));
@@ -112,7 +112,7 @@ TEST(what_is_wrong_is_told_until_it_is_over)
     assert_string_equal(response->conditions[0]->text, "it ends soon");
 }
 
-TEST(of_a_store_that_is_not_ready_the_reason_is_told)
+TEST(status_has_the_reason_of_a_store_that_is_not_ready)
 {
     told.ready = false;
     told.embedded = true;
@@ -126,7 +126,7 @@ TEST(of_a_store_that_is_not_ready_the_reason_is_told)
     assert_int_equal(response->store->kind, LKS_STORE_KIND_EMBEDDED);
 }
 
-TEST(settings_of_the_store_are_told_in_the_contract_s_words)
+TEST(status_has_the_store_settings_as_enums)
 {
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_APPEND_ONLY);
     assert_int_equal(get_status()->store->fsync, LKS_FSYNC_ALWAYS);
@@ -154,7 +154,7 @@ TEST(settings_of_the_store_are_told_in_the_contract_s_words)
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_UNSPECIFIED);
 }
 
-TEST(each_primary_and_its_replicas_are_told)
+TEST(status_has_each_primary_and_its_replicas)
 {
     const store_replica replicas[] = {{"b:2", 70, 3}, {"c:3", 0, -1}};
 

@@ -1,5 +1,5 @@
-/* Certificates of a test's own, made while it runs: an authority, and what it signs.
- * Keys are on P-256, so each takes no time. What cannot be made ends the program. */
+/* Certificates that a test makes at run time: an authority, and certificates that it signs.
+ * Keys are on P-256, so each is made quickly. A failure ends the program. */
 #ifndef LOCKSTOCK_TESTS_CERTIFICATES_H
 #define LOCKSTOCK_TESTS_CERTIFICATES_H
 

@@ -83,7 +83,7 @@ static void on_sent(uv_write_t *request, int status)
     free(request->data);
 }
 
-/* Writes what stands at *text up to the end or a bracket that closes; returns how many elements. */
+/* Writes the elements at *text up to the end or a closing bracket; returns their number. */
 static size_t write_list(const char **text, FILE *to)
 {
     size_t n = 0;

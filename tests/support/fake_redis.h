@@ -1,5 +1,5 @@
-/* The scripted Redis of all tests of the store: it answers what a test says, on a unix socket, on the loop of the store
- * that asks it; every other command as a usable Redis 7.0 would. */
+/* The scripted Redis of all tests of the store: it answers as scripted, on a unix socket, on the loop of the store
+ * under test, and every other command like a usable Redis 7.0. */
 #ifndef LOCKSTOCK_TESTS_FAKE_REDIS_H
 #define LOCKSTOCK_TESTS_FAKE_REDIS_H
 
@@ -12,7 +12,7 @@ typedef struct fake_redis fake_redis;
 
 /* Answers beside RESP, and RESP in short: a list of strings, numbers and lists in brackets, "[subscribe x :1 [a b]]";
  * a string after an apostrophe, "'role:master". */
-extern const char fake_usual[];  /* what a good Redis says; to an FCALL, {{'DONE'}...} */
+extern const char fake_usual[];  /* the answer of a good Redis; to an FCALL, {{'DONE'}...} */
 extern const char fake_silent[]; /* nothing, ever */
 extern const char fake_stuck[];  /* nothing, nor to what follows on the connection */
 extern const char fake_close[];  /* closes the connection */
@@ -61,7 +61,7 @@ void fake_redis_turn_deaf(fake_redis *fake, bool only_to_subscribers);
 /* Closes every open connection. */
 void fake_redis_hang_up(fake_redis *fake);
 
-/* Closes all; run the loop once more before it is closed. Takes NULL. */
+/* Closes all connections; run the loop again before it is closed. Takes NULL. */
 void fake_redis_stop(fake_redis *fake);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "net/sink.h"
 
-/* What has happened since fake_callers_reset. */
+/* The events since fake_callers_reset. */
 typedef struct fake_callers_told {
     size_t opened, lost;
     unsigned last_lost; /* the number of a caller, from 1 */
@@ -24,7 +24,7 @@ void fake_callers_reset(void (*on_lost)(void));
 /* In the order of their beginning, from 1. */
 unsigned fake_caller_number(const caller *c);
 
-/* From now on its calls queue; or do not any more, which it is told. */
+/* Sets whether its calls queue; the caller is informed when they stop. */
 void fake_caller_queues(caller *c, bool queues);
 
 /* From now on every share is somebody's; or none is. */

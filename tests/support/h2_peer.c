@@ -26,7 +26,7 @@ struct h2_peer {
     int fd;
     nghttp2_session *session;
     bool over, deaf;
-    bool lost; /* raw bytes brought what the session does not know: what comes is dropped */
+    bool lost; /* raw bytes caused frames that the session does not know: further input is dropped */
     uint8_t *unsent;
     size_t unsent_len, unsent_done;
     h2_answer answers[H2_PEER_CALLS_MAX];

@@ -11,7 +11,7 @@ enum { H2_PEER_CALLS_MAX = 1024, H2_PEER_GOAWAYS_MAX = 8 };
 
 typedef struct h2_peer h2_peer;
 
-/* What came for a call. */
+/* The answer to a call. */
 typedef struct h2_answer {
     int32_t id;
     bool closed;
@@ -42,13 +42,13 @@ void h2_peer_more(h2_peer *p, size_t call, const void *body, size_t len, bool mo
 void h2_peer_reset(h2_peer *p, size_t call, uint32_t error);
 void h2_peer_ping(h2_peer *p);
 
-/* Lets a call's server send more: with h2_peer_open's window taken as it comes nothing
- * is given back by itself. */
+/* Lets the server send more for a call: h2_peer_open's window is not
+ * enlarged automatically. */
 void h2_peer_allow(h2_peer *p, size_t call, uint32_t bytes);
 
 const h2_answer *h2_peer_answer(const h2_peer *p, size_t call);
 
-/* The value of a header or trailer; "" when there is none; valid until the next use. */
+/* The value of a header or trailer; "" if it is missing; valid until the next use. */
 const char *h2_peer_header(const h2_peer *p, size_t call, const char *name);
 
 /* The GOAWAYs that came. */
@@ -61,7 +61,7 @@ typedef struct h2_goaways {
 
 const h2_goaways *h2_peer_goaways(const h2_peer *p);
 
-/* Bytes as they are, past the session. False: the connection takes no more. */
+/* Writes raw bytes, past the session. Returns false if the connection takes no more. */
 bool h2_peer_raw(h2_peer *p, const void *data, size_t len);
 
 uint32_t h2_peer_concurrent_max(const h2_peer *p);

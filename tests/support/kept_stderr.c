@@ -1,4 +1,4 @@
-/* A file that has no name any more stands in its place. */
+/* Standard error is replaced by an unlinked file. */
 #include "support/kept_stderr.h"
 
 #include <stdio.h>

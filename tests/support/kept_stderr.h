@@ -1,4 +1,4 @@
-/* What this process writes to standard error, its log first of all, for a test to look at. Main thread only. */
+/* Captures the standard error of this process, mainly its log, for a test. Main thread only. */
 #ifndef LOCKSTOCK_TESTS_KEPT_STDERR_H
 #define LOCKSTOCK_TESTS_KEPT_STDERR_H
 
@@ -7,7 +7,7 @@
 /* From now on it is kept. */
 void kept_stderr_begin(void);
 
-/* What was kept so far; valid until the next call. */
+/* The captured text so far; valid until the next call. */
 const char *kept_stderr(void);
 
 /* How often that has the text. */

@@ -79,7 +79,7 @@ static void note_request(connection *l, uint32_t id, const uint8_t *bytes, size_
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Adds the call to those whose first reply was lost. True: it was not there. */
+/* Adds the call to those whose first reply was lost. Returns true if it was new. */
 static bool add_call(lossy_proxy *p, uint64_t call)
 {
     for (size_t i = 0; i < p->n_answered; i++)

@@ -18,7 +18,7 @@ lossy_proxy *lossy_proxy_start(unsigned short server_port, lossy_way way);
 /* "nng+tcp://127.0.0.1:PORT" */
 const char *lossy_proxy_url(const lossy_proxy *proxy);
 
-/* Calls whose reply was lost so far. */
+/* The number of calls whose reply was lost so far. */
 uint64_t lossy_proxy_hits(lossy_proxy *proxy);
 
 /* Closes every connection. Takes NULL. */

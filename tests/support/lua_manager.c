@@ -41,7 +41,7 @@ static int l_manager(lua_State *L)
     return 1;
 }
 
-/* hear(): the next message, waited for */
+/* hear(): waits for the next message and returns it */
 static int m_hear(lua_State *L)
 {
     char text[TEXT_BYTES];
@@ -53,7 +53,7 @@ static int m_hear(lua_State *L)
     return 1;
 }
 
-/* fill(): messages of somebody else, until there is room for no more */
+/* fill(): sends messages of another process until the socket is full */
 static int m_fill(lua_State *L)
 {
     int at = *(const int *)thing_at(L, 1, "Manager"), fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -67,7 +67,7 @@ static int m_fill(lua_State *L)
     return 0;
 }
 
-/* certify(path, key path, seconds from now to its end): for localhost, in place of what is there */
+/* certify(path, key path, seconds from now to its end): for localhost, replacing the files */
 static int l_certify(lua_State *L)
 {
     authority *a = authority_new("authority");

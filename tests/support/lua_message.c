@@ -31,8 +31,8 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
 
 /* ---- from a table ------------------------------------------------------------- */
 
-/* What is behind the part that the name shares with a first value ..._UNSPECIFIED; else behind the last "__" of the C
- * name. */
+/* The part of the name after the prefix that it shares with a first value ..._UNSPECIFIED; else after the last "__" of
+ * the C name. */
 static const char *word_of(const ProtobufCEnumDescriptor *type, int value)
 {
     const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);

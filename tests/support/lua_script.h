@@ -1,5 +1,5 @@
 /* Runs the cases of a Lua script as cmocka's: a case is a function of the script's table `case`. They run in the
- * order in which they stand, each in a Lua state of its own. LOCKSTOCK_TEST_ONLY chooses some, as in C (test.h). The
+ * order of the file, each in a Lua state of its own. LOCKSTOCK_TEST_ONLY chooses some, as in C (test.h). The
  * words of scripts: tests/services/lib/test.lua. */
 #ifndef LOCKSTOCK_TESTS_LUA_SCRIPT_H
 #define LOCKSTOCK_TESTS_LUA_SCRIPT_H

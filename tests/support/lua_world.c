@@ -328,7 +328,7 @@ static int l_clock(lua_State *L)
     return 1;
 }
 
-/* env(): for the program whose clock it is */
+/* env(): the environment of a program that uses the clock */
 static int c_env(lua_State *L)
 {
     const moved_clock *c = thing_at(L, 1, "Clock");

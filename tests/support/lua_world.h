@@ -1,5 +1,5 @@
 /* Real servers, stores and channels for scripts: the table `world`, whose functions are listed in lua_world.c and have
- * words in tests/e2e/lib/world.lua. What a case makes exists until the case ends, however it ends. */
+ * words in tests/e2e/lib/world.lua. Objects that a case makes exist until the case ends, also when it fails. */
 #ifndef LOCKSTOCK_TESTS_LUA_WORLD_H
 #define LOCKSTOCK_TESTS_LUA_WORLD_H
 

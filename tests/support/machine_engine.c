@@ -59,7 +59,7 @@ struct machine_engine {
 
 /* ---- keys and time --------------------------------------------------------------------- */
 
-/* What the key begins with up to "}:", which is all of a base. */
+/* The beginning of the key up to "}:", which is a whole base. */
 static lks_rpc_slice base_of(lks_rpc_slice key)
 {
     const char *end = key.len > 4 && memcmp(key.data, "ls:{", 4) == 0 ? memmem(key.data, key.len, "}:", 2) : NULL;
@@ -117,7 +117,7 @@ static void flush(machine_engine *m)
 
 /* ---- messages -------------------------------------------------------------------------- */
 
-/* A channel that is heard is a hash: the field "" is always there, the others are its messages. */
+/* A subscribed channel is a hash: the field "" always exists, the others are its messages. */
 
 static bool is_subscribed(void *arg, lks_rpc_slice channel)
 {
@@ -260,7 +260,7 @@ static uint64_t digest_of_key(const keys *k, const keys_entry *key)
     return digest;
 }
 
-/* A line for each key that the pattern matches, with more of what it is if asked. */
+/* A line for each key that the pattern matches, with its contents if requested. */
 static const char *key_lines(machine_engine *m, lks_rpc_slice pattern, bool with_content, lks_rpc_arena *arena)
 {
     char *text = NULL;

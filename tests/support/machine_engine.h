@@ -12,19 +12,19 @@
 
 typedef struct machine_engine machine_engine;
 
-/* NULL: the library does not load, which is told on stderr. */
+/* Returns NULL if the library does not load, and prints why on stderr. */
 machine_engine *machine_engine_new(const char *library, size_t len, const char *digest);
 void machine_engine_free(machine_engine *m);
 
 /* FCALL, EVAL with a key, TIME, INFO commandstats, FLUSHALL, CONFIG SET maxmemory, or a command of keys of one group.
- * One that is not there fails the test. The words have a NUL behind them; the reply lives in the arena. */
+ * An unknown command fails the test. The words have a NUL behind them; the reply lives in the arena. */
 const store_value *machine_engine_command(machine_engine *m, size_t n, const lks_rpc_slice *words,
                                           lks_rpc_arena *arena);
 
 /* As harness_snapshot. */
 const char *machine_engine_snapshot(machine_engine *m, lks_rpc_arena *arena);
 
-/* The channel is heard from now on, or not; earlier messages are dropped. */
+/* Subscribes to the channel, or unsubscribes; earlier messages are dropped. */
 void machine_engine_listen(machine_engine *m, const char *channel, bool listens);
 
 /* The first message of the channel that was not given yet; data NULL: none. */

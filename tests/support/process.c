@@ -18,8 +18,8 @@
 
 #include "base/spawn.h"
 
-/* What a reaped process wrote last may still be on its way; a grandchild that holds
- * the pipe must not be waited for longer. */
+/* The last output of a reaped process may not have arrived yet; a grandchild that holds
+ * the pipe must not delay this longer. */
 enum { LAST_OUTPUT_MS = 2000 };
 
 struct process {
@@ -33,7 +33,7 @@ struct process {
     char *output; /* with a NUL at output[length] */
     size_t length;
     bool ended;
-    size_t seen; /* where process_wait_line goes on */
+    size_t seen; /* where process_wait_line continues */
     char *copy;  /* of output, for process_output */
 };
 

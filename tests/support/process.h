@@ -26,7 +26,7 @@ pid_t process_pid(const process *p);
  * the output ends or timeout_ms passes first. */
 bool process_wait_line(process *p, const char *text, char *line, size_t size, int timeout_ms);
 
-/* What it has written so far; valid until the next call for this process. */
+/* Its output so far; valid until the next call for this process. */
 const char *process_output(process *p);
 
 /* Sends a signal, unless it was reaped already. */
@@ -64,7 +64,7 @@ bool process_wait_gone(pid_t pid, int timeout_ms);
 /* Milliseconds of CLOCK_MONOTONIC. */
 long long process_now_ms(void);
 
-/* Gives the processor up for a moment: the pause between two looks at something
+/* Yields the processor for a moment: the pause between two polls of something
  * that can only be polled. */
 void process_pause(void);
 

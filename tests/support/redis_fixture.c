@@ -63,7 +63,7 @@ static bool wait_ready(redis_fixture *fixture)
 }
 
 /* After a kill in the middle of a transaction redis-server 7.0 would keep its
- * half (docs/store.md); this is what its operator is told to do. */
+ * half (docs/store.md); this is what the operator must do. */
 static bool mend(const redis_fixture *fixture)
 {
     char manifest[160];

@@ -1,6 +1,6 @@
 /* A real redis-server of a test's own, on a unix socket in a temporary
  * directory, never on a TCP port. Main thread only (see process.h). Failures are
- * told on stderr. */
+ * printed on stderr. */
 #ifndef LOCKSTOCK_TESTS_REDIS_FIXTURE_H
 #define LOCKSTOCK_TESTS_REDIS_FIXTURE_H
 

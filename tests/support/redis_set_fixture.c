@@ -1,4 +1,4 @@
-/* All is done by the script: this starts it, and calls it again with what is to be done. */
+/* The script does all the work: this starts it, and calls it again with subcommands. */
 #include "support/redis_set_fixture.h"
 
 #include <signal.h>
@@ -19,7 +19,7 @@ struct redis_set {
     process *script;
 };
 
-/* Runs a subcommand on the set. NULL when it failed, else what it printed, to be freed. */
+/* Runs a subcommand on the set. Returns its output, to be freed; NULL: it failed. */
 static char *run(const redis_set *set, const char *subcommand, const char *const words[])
 {
     const char *args[ARGS_MAX] = {REDIS_SET_SH, subcommand, set->files};
@@ -76,7 +76,7 @@ const char *redis_set_url(const redis_set *set)
     return set->url;
 }
 
-/* The i-th of the nodes whose role is that, all if it is NULL; or the one with that port. False: there is none. */
+/* Finds the i-th node of a role (NULL: of any), or the node with that port. Returns false if there is none. */
 static bool find(const redis_set *set, const char *role, size_t i, unsigned short port, unsigned short *found, int *pid)
 {
     char *nodes = run(set, "nodes", NULL), *rest = NULL;

@@ -1,5 +1,5 @@
 /* A primary with replicas and sentinels of a test's own, on 127.0.0.1 (packaging/redis-set.sh, whose header says what is in
- * it). AOF always; a node that is down for 1 s is replaced. Main thread only (see process.h). Failures are told on stderr.
+ * it). AOF always; a node that is down for 1 s is replaced. Main thread only (see process.h). Failures go to stderr.
  *
  *     redis_set *set = redis_sentinel_start(2, 3);
  *     server_fixture *server = server_fixture_start(&(server_fixture_options){.store = redis_set_url(set)});
@@ -21,10 +21,10 @@ redis_set *redis_sentinel_start(int replicas, int sentinels);
 /* "redis+sentinel://127.0.0.1:12020,.../lockstock": all sentinels. */
 const char *redis_set_url(const redis_set *set);
 
-/* The port of the i-th that was started: the primary, then replicas, then sentinels. 0: there are no more. */
+/* The port of the i-th node in the order of starting: the primary, then replicas, then sentinels. 0: there is none. */
 unsigned short redis_set_port(const redis_set *set, size_t i);
 
-/* The port of the i-th that says that it is a primary now, in the same order; 0: there are no more. */
+/* The port of the i-th node that reports to be a primary now, in the same order; 0: there is none. */
 unsigned short redis_set_primary(const redis_set *set, size_t i);
 
 /* Its pid, for signals; 0 while it does not run. */

@@ -34,7 +34,7 @@ unsigned short server_fixture_free_port(void)
 {
     unsigned short port;
 
-    ports_take(&port); /* for good */
+    ports_take(&port); /* permanently */
     return port;
 }
 

@@ -1,5 +1,5 @@
 /* A real lockstockd of a test's own on 127.0.0.1. Main thread only (see
- * process.h). Failures are told on stderr. */
+ * process.h). Failures are printed on stderr. */
 #ifndef LOCKSTOCK_TESTS_SERVER_FIXTURE_H
 #define LOCKSTOCK_TESTS_SERVER_FIXTURE_H
 
@@ -41,7 +41,7 @@ process *server_fixture_process(const server_fixture *fixture);
 /* Pid of the redis-server that it runs; 0 = none at the moment. */
 pid_t server_fixture_redis_pid(const server_fixture *fixture);
 
-/* kill -9; returns when it is gone. Its redis-server ends by itself. */
+/* kill -9; returns when it has ended. Its redis-server then ends too. */
 void server_fixture_kill(server_fixture *fixture);
 
 /* Starts it again on the same port and store after a kill or stop. */
@@ -54,9 +54,9 @@ bool server_fixture_stop(server_fixture *fixture, int timeout_ms);
 /* Kills it if it runs, removes the directory, frees. Takes NULL. */
 void server_fixture_free(server_fixture *fixture);
 
-/* A port of 127.0.0.1 that nothing listens on, below the range from which the
- * system takes ports for outgoing connections. No other test takes it while this
- * process lives. */
+/* A port of 127.0.0.1 on which nothing listens, below the range of ports for
+ * outgoing connections. No other test takes it while this process
+ * runs. */
 unsigned short server_fixture_free_port(void);
 
 /* Path of the lockstockd under test. */

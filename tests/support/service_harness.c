@@ -17,7 +17,7 @@
 
 enum { STATES_MAX = 32 };
 
-/* What a service keeps in a server. */
+/* The state of a service in a server. */
 typedef struct kept {
     const service *service;
     const char *server;
@@ -25,8 +25,8 @@ typedef struct kept {
 } kept;
 
 struct harness {
-    machine_engine *machine;  /* has the locks, or everything; NULL: there is none */
-    redis_fixture *redis;     /* has the rest; NULL: there is none */
+    machine_engine *machine;  /* holds the locks, or everything; may be NULL */
+    redis_fixture *redis;     /* holds the rest; may be NULL */
     redisContext *connection; /* to it */
     lks_rpc_arena *arena;
     const char *ns, *server;
@@ -196,7 +196,7 @@ static char *replaced(harness *h, char *text, const char *find, const char *repl
     return text;
 }
 
-/* The library, or what the environment's mutation makes of it. */
+/* The library, with the mutation that the environment names. */
 static char *library_text(harness *h)
 {
     const char *find = getenv("LOCKSTOCK_MUTATION_FIND");
@@ -410,7 +410,7 @@ void harness_before(harness *h, unsigned n, lks_applied (*f)(void *arg), void *a
     h->before_arg = arg;
 }
 
-/* What the next store call comes to. */
+/* The result of the next store call. */
 static store_result answered(harness *h, const store_call *call)
 {
     const lks_applied applied = h->before_n == 0 || --h->before_n > 0 ? LKS_APPLIED_YES : h->before(h->before_arg);

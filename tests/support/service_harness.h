@@ -34,14 +34,14 @@ void harness_reset(harness *h);
 /* The namespace of the calls that follow; not copied. */
 void harness_namespace(harness *h, const char *ns);
 
-/* What callers have left for the calls that follow, and may repeat them in; 1,000 at first. */
+/* The time that callers have for the following calls, in which they may repeat them; 1,000 at first. */
 void harness_repeat_ms(harness *h, uint32_t repeat_ms);
 
 /* The server that the calls which follow are made of, "harness" at first (not copied).
  * Each has a state of its own of every service that keeps one. */
 void harness_server(harness *h, const char *server);
 
-/* The server is no more: the next call of it finds a state as new. */
+/* Ends the server: its next call starts with a new state. */
 void harness_server_ends(harness *h, const char *server);
 
 /* Settings of states that are made from now on; at first all zero but a
@@ -59,10 +59,10 @@ const void *harness_call(harness *h, const char *method, const void *request, lk
 const void *harness_call_bytes(harness *h, const char *method, const void *bytes, size_t len, lks_error *error);
 
 /* A call that may wait, on the server with that id (not copied). Functions publish to
- * "ls:wake:<id>"; nobody hears that but who subscribes. Valid like a response. */
+ * "ls:wake:<id>"; only subscribers receive it. Valid like a response. */
 typedef struct harness_waiting harness_waiting;
 
-/* In two steps: a call may queue between its plan and what it comes to. */
+/* In two steps: a call may queue between its plan and its result. */
 harness_waiting *harness_plan(harness *h, const char *server, const char *method, const void *request);
 void harness_begin(harness *h, harness_waiting *w);
 
@@ -101,7 +101,7 @@ void harness_call_together(harness *h, const char *method, size_t n, const void 
 /* Frees all responses and texts given so far: for tests of very many calls. */
 void harness_forget(harness *h);
 
-/* Moves the library's clock, back when negative, and if forward plan.now_ns, which else stands still. TTLs of
+/* Moves the library's clock, back when negative, and if forward plan.now_ns, which does not change otherwise. TTLs of
  * Redis itself do not move; those of the machine do. */
 void harness_advance_ms(harness *h, int64_t ms);
 

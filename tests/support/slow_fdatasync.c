@@ -14,7 +14,7 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fdatasync");
-    if (us) { /* the time that it takes is what is tested */
+    if (us) { /* the delay is under test */
         long delay = atol(us);
         nanosleep(&(struct timespec){.tv_sec = delay / 1000000, .tv_nsec = delay % 1000000 * 1000}, NULL);
     }

@@ -121,7 +121,7 @@ static void on_done(void *arg, const store_result *result)
     snprintf(o->message, sizeof o->message, "%s", result->message);
     if (result->code == LKS_OK)
         o->value = store_value_copy(s->driver->arena, result->value);
-    /* What it pointed to is the caller's again: a store that still reads it is caught. */
+    /* Its memory belongs to the caller again: a store that still reads it is detected. */
     free((char *)(uintptr_t)s->call.base.data);
     s->call.base.data = NULL;
 }

@@ -1,5 +1,5 @@
 /* A store on a loop of its own, driven step by step by a test. Main thread only.
- * Nothing here sleeps: a wait runs the loop until what is awaited has happened,
+ * Nothing here sleeps: a wait runs the loop until its condition holds,
  * and fails the test after a minute. */
 #ifndef LOCKSTOCK_TESTS_STORE_DRIVER_H
 #define LOCKSTOCK_TESTS_STORE_DRIVER_H
@@ -23,7 +23,7 @@ typedef struct outcome {
     const store_value *value; /* a copy; NULL unless code is LKS_OK */
 } outcome;
 
-/* Of a call that is to be sent, and then to be late: however busy the machine is, it is sent before. */
+/* For a call that must be sent before its deadline passes, also on a busy machine. */
 enum { SENT_MS = 1000 };
 
 /* A call in short: args are text, NULL-terminated. Zero timeout = 30 s. */
@@ -75,7 +75,7 @@ void store_driver_close_store(store_driver *d);
 /* The same if it is open; then frees. Fails the test when handles are left. */
 void store_driver_free(store_driver *d);
 
-/* The i-th element of an array reply as text; "" when there is none. */
+/* The i-th element of an array reply as text; "" if it is missing. */
 const char *outcome_text(const outcome *o, size_t i);
 long long outcome_number(const outcome *o, size_t i);
 

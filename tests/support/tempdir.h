@@ -11,7 +11,7 @@ char *tempdir_make(void);
 /* Removes the directory with all it contains and frees the path. Takes NULL. */
 void tempdir_remove(char *path);
 
-/* Writes a text file, over one that is there. False, with a line on stderr: it cannot. */
+/* Writes a text file, replacing an existing one. Returns false, with a line on stderr, if it cannot. */
 bool tempdir_write(const char *path, const char *text);
 
 #endif

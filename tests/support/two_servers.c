@@ -1,4 +1,4 @@
-/* Redis is there before a server starts, and until both have ended. */
+/* Redis runs before a server starts, and until both have ended. */
 #include "support/two_servers.h"
 
 bool two_servers_start(two_servers *two, const redis_fixture_options *redis_options, server_fixture_options options)

@@ -1,5 +1,5 @@
 /* Two real servers on one Redis, each with a channel of its own: what most tests across
- * processes need. Main thread only (see process.h). Failures are told on stderr. */
+ * processes need. Main thread only (see process.h). Failures are printed on stderr. */
 #ifndef LOCKSTOCK_TESTS_TWO_SERVERS_H
 #define LOCKSTOCK_TESTS_TWO_SERVERS_H
 

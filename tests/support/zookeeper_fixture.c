@@ -176,7 +176,7 @@ void zookeeper_fixture_signal(zookeeper_fixture *fixture, size_t i, int signal_n
     if (signal_number != SIGKILL) {
         siginfo_t stopped;
         process_signal(m->server, signal_number);
-        if (signal_number == SIGSTOP) /* its threads go on for a moment */
+        if (signal_number == SIGSTOP) /* its threads still run for a moment */
             waitid(P_PID, (id_t)process_pid(m->server), &stopped, WSTOPPED);
         return;
     }

@@ -1,5 +1,5 @@
 /* An ensemble of ZooKeeper of a test's own, on loopback ports, its data in a temporary directory. Main thread only
- * (see process.h). Failures are told on stderr. */
+ * (see process.h). Failures are printed on stderr. */
 #ifndef LOCKSTOCK_TESTS_ZOOKEEPER_FIXTURE_H
 #define LOCKSTOCK_TESTS_ZOOKEEPER_FIXTURE_H
 
@@ -11,7 +11,7 @@ typedef struct zookeeper_fixture zookeeper_fixture;
 
 enum { ZOOKEEPER_FIXTURE_MAX = 3 };
 
-/* Whether Java and ZooKeeper are installed. False, with a line on stderr that says what is missing: skip(). */
+/* Whether Java and ZooKeeper are installed. Returns false, with the missing one on stderr: then skip(). */
 bool zookeeper_fixture_can_start(void);
 
 /* Starts n members, 1 or 3, and waits until all serve. Their session timeouts are 1 to 10 seconds. NULL on failure. The

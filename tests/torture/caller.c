@@ -61,7 +61,7 @@ static void write_line(const char *text, size_t len)
     for (size_t at = 0; at < len;) {
         ssize_t n = write(STDOUT_FILENO, text + at, len - at);
         if (n <= 0)
-            _exit(EXIT_FAILURE); /* nobody reads any more */
+            _exit(EXIT_FAILURE); /* the reader has closed the pipe */
         at += (size_t)n;
     }
     pthread_mutex_unlock(&calls.mutex);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Whether what was answered can be true (docs/torture.md): check.py HISTORY.json. It believes no answer: what an answer
-claims must fit the other answers, the times at which they were asked for and came, and what is there in the end."""
+"""Checks whether the answers can be correct (docs/torture.md): check.py HISTORY.json. It trusts no answer: each answer
+must agree with the others, with the times of requests and answers, and with the final state."""
 import json
 import sys
 

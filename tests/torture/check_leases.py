@@ -2,8 +2,8 @@
 import history as checks
 from load import POOL_PERMITS, SHORT_MS
 
-FIFO_APART_NS = 1_000_000_000  # of two that wait, when it is sure who was first
-FREE_NS = 1_500_000_000        # a lock that is free for so long is given to who waits
+FIFO_APART_NS = 1_000_000_000  # between two waiters whose order is certain
+FREE_NS = 1_500_000_000        # a lock that is free for so long is granted to a waiter
 CLOCK_NS = 3_000_000           # what two readings of one clock may differ by, and the rounding to ms
 
 
@@ -35,7 +35,7 @@ def grants_of(report, history):
         report.check("a repeat is the same grant", grant.fences == fences, lambda: f"{token}: {grant.fences}, then {fences}")
         grant.answered = min(grant.answered, call["e"])
         grant.lasts(call, int(answer.get("leaseMs", 0)))
-    for call in history.of("Acquire"):  # of which each may have been the one that was granted
+    for call in history.of("Acquire"):  # each of which may have been the granted one
         if call["r"]["token"] in grants and call["applied"] != "NO":
             grants[call["r"]["token"]].asked = min(grants[call["r"]["token"]].asked, call["b"])
     for call in history.of("Renew"):
@@ -125,7 +125,7 @@ def check_tokens(report, history):
 
 
 def check_kept(report, history, grants):
-    """Who was granted a lock has it until the lease ends."""
+    """A granted lock is held until the lease ends."""
     for call in history.of("Release", "Renew"):
         token = call["r"].get("token") or call["r"]["leases"][0]["token"]
         grant = grants.get(token)
@@ -140,7 +140,7 @@ def check_kept(report, history, grants):
 
 
 def check_turns(report, history, grants):
-    """In undisturbed times: nobody overtakes who surely waited before, and a free lock is given to who waits."""
+    """Without faults: no waiter is overtaken by a later one, and a free lock is granted to a waiter."""
     waits = [call for call in history.of("Acquire") if call["r"]["waitMs"] > 0 and call["r"]["group"].startswith("door") and
              checks.outcome(call) in ("ACQUIRED", "TIMED_OUT") and call["e"] - call["b"] > FIFO_APART_NS]
     unknown = {}
@@ -161,7 +161,7 @@ def check_turns(report, history, grants):
         if not history.is_quiet(wait["b"], wait["e"]):
             continue
         free, latest = 0, wait["b"] + FIFO_APART_NS
-        # Also those of whom it is not known.
+        # Also those whose state is unknown.
         held = [(grant.asked, grant.possible_until) for grant in others] + unknown.get(name, [])
         for begin, end in sorted(held):
             if end > latest:
@@ -214,7 +214,7 @@ def check_key(report, history, key, calls, record):
         report.check("an attempt is one token's", len({call["r"]["attemptToken"] for call in same}) == 1,
                      lambda: f"{key}: {same}")
         ends = [call["b"] for call in calls if call["m"] in ("Complete", "Fail") and int(call["r"]["fence"]) == fence]
-        # Who asks again has the lease of the first time.
+        # A repeated call has the lease of the first one.
         until = begun[same[0]["r"]["attemptToken"]] + same[0]["r"]["leaseMs"] * 1_000_000 - CLOCK_NS
         asked, begin = max((call["b"], call["e"]) for call in same)
         for call in completes:

@@ -47,7 +47,7 @@ def attempt_of(call):
 
 
 def allowed_in(name, limit, begin, end, wall_ns):
-    """The most that may be charged between, and whether the span is one that the limit speaks of."""
+    """The most that may be charged in the span, and whether the limit applies to a span of that length."""
     period = limit["periodMs"] * 1_000_000
     if name == "bucket":
         return limit["burst"] + limit["limit"] * (end - begin + MARGIN_NS) / period

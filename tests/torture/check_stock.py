@@ -1,5 +1,5 @@
-"""Stock: the ledger is the witness. It must be possible by itself, and have what was answered, once, in an order that
-fits the times of the calls; every read must be of a moment of it."""
+"""Stock: the ledger is the evidence. It must be consistent, and have each answered change once, in an order that
+fits the times of the calls; every read must match a moment of it."""
 import bisect
 
 import history as checks
@@ -7,7 +7,7 @@ from load import BUYER_LIMIT, GROUPS, LIMITED, SPLIT
 
 REMEMBERED_NS = 30_000_000  # a refusal may be of so long ago: 20 ms, and the resolution of clocks
 IDS_OF_BUCKETS = 128         # an entry of bucket k has an id that leaves k (docs/ledger.md)
-LATE_NS = 400_000_000        # a client sends what is not answered to another server, not sooner
+LATE_NS = 400_000_000        # a client sends an unanswered call to another server after this time at the earliest
 EFFECT = {  # on available, reserved, sold
     "PUT": (1, 0, 0), "ADJUSTED": (1, 0, 0), "DEDUCTED": (-1, 0, 1), "RESERVED": (-1, 1, 0), "CONFIRMED": (0, -1, 1),
     "CANCELLED": (1, -1, 0), "EXPIRED": (1, -1, 0), "RETURNED": (1, 0, -1),
@@ -43,7 +43,7 @@ def surely_not_done(call):
 
 
 class Group:
-    """What the ledger of one says."""
+    """The state of a group by its ledger."""
 
     def __init__(self, report, group, entries):
         self.group, self.entries = group, []
@@ -59,7 +59,7 @@ class Group:
             last = id_
             for i, effect in enumerate(EFFECT[kind]):
                 counts[sku][i] += effect * quantity
-            # Of a group in buckets: not between two entries of different buckets.
+            # In a group in buckets: not between two entries of different buckets.
             report.check("stock equation", min(counts[sku]) >= 0 or group == SPLIT,
                          f"{group}/{sku}: {counts[sku]} after {entry}")
             for each, values in self.counts.items():
@@ -81,7 +81,7 @@ class Group:
 
 
 def was_followed(read, there, by_bucket):
-    """Whether what was read are the first entries there are: of all, or, where the clock stepped back, of each bucket."""
+    """Whether the entries read are the first ones: of all, or, if the clock stepped back, of each bucket."""
     if not by_bucket:
         return read == there[:len(read)]
     parts = [[[entry for entry in entries if int(entry["id"].split("-")[1]) % IDS_OF_BUCKETS == bucket]
@@ -128,7 +128,7 @@ def check_effects(report, history, ledger, calls):
             made = [kind for kind in kinds if kind in MAKES[method]]
             if method == "Confirm" and "RESERVED" not in kinds:
                 made = []
-            # What had run out is cancelled without an entry.
+            # An expired hold is cancelled without an entry.
             gone = method == "Cancel" and "EXPIRED" in kinds
             report.check("a YES is in the ledger", not done or made or gone,
                          lambda: f"{where}: {method} was told done, {kinds}: {done[0]}")
@@ -183,7 +183,7 @@ def check_reads(report, history, ledger, calls):
     first_from.reverse()
 
     def moments(begin, end):
-        """After how many entries it can have been: what was over before is there, what began later is not."""
+        """The possible numbers of entries before it: earlier calls are included, later ones are not."""
         # The first entries are of the setting up, which was answered.
         setup = len(GROUPS[ledger.group])
         return range(max(last_until[bisect.bisect_left(ends, begin)], setup),
@@ -194,7 +194,7 @@ def check_reads(report, history, ledger, calls):
             continue
         item = {name: int(call["a"]["item"].get(name, 0)) for name in ("available", "reserved", "sold")}
         counts = ledger.counts[call["r"]["sku"]]
-        # A hold that is over is given back before the ledger says so.
+        # An expired hold is returned before its ledger entry.
         seen = (item["available"] + item["reserved"], item["sold"])
         report.check("reads of a moment", any(seen == (counts[at][0] + counts[at][1], counts[at][2])
                                               for at in moments(call["b"], call["e"])),

@@ -1,5 +1,5 @@
-"""GuardService for the checks: an Enter, Renew or Leave as the calls of the other services that it stands for. So each part
-is held to what its own service promises, and a refused call to having done nothing of any part."""
+"""GuardService for the checks: an Enter, Renew or Leave as the equivalent calls of the other services. So each part
+is checked by the promises of its own service, and a refused call must have no effect in any part."""
 
 SAME = ("via", "b", "e", "code", "applied")
 BEGIN = {"ENTERED": "EXECUTE"}        # else its own word
@@ -78,7 +78,7 @@ def left(entry, fences, released):
 
 
 def parts_of(history):
-    """The calls that the entries of the history stand for."""
+    """The calls that are equivalent to the entries of the history."""
     fences, released, ordered, found = {}, set(), set(), []
     ours = sorted((entry for entry in history if entry.get("m", "").startswith("Guard.")), key=lambda entry: entry["b"])
     for entry in ours:

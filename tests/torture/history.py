@@ -1,4 +1,4 @@
-"""What is common to all checks: the recorded calls, and the list of what is wrong."""
+"""Shared by all checks: the recorded calls, and the list of faults."""
 from collections import Counter
 
 import entries
@@ -8,7 +8,7 @@ TOLD_EACH = 5  # of one kind
 SLOW_NS = 400_000_000  # of a call that does not wait: then a server may not take an offer in its time, which is 0.5 s
 
 
-# What holds also on a store that lost answered writes.
+# Checks that hold even on a store that lost answered writes.
 HOLDS_ANYWAY = {"a position is taken", "all holds ended", "all locks are free in the end", "as many ids as asked for",
                 "end of a server", "fences rise", "ids of an answer rise", "items are the sum of the ledger",
                 "ledger ids", "lines as asked for", "no call is INTERNAL", "nobody else's effects", "stock equation"}
@@ -17,7 +17,7 @@ HOLDS_ANYWAY = {"a position is taken", "all holds ended", "all locks are free in
 class Report:
     def __init__(self):
         self.wrong, self.checked, self.lost = [], Counter(), Counter()
-        self.notes = []  # what is so, and no fault
+        self.notes = []  # observations that are not faults
 
     def forgive_losses(self):
         """The store may lose answered writes, and did: what follows from that is counted only."""
@@ -28,7 +28,7 @@ class Report:
         self.wrong.append((kind, text))
 
     def check(self, kind, good, text):
-        """text: of what is wrong, or a function that makes it."""
+        """text: the fault, or a function that returns it."""
         self.checked[kind] += 1
         if not good:
             self.fail(kind, text() if callable(text) else text)
@@ -73,7 +73,7 @@ class History:
             all(b > end or e < begin for b, e in self.slow)
 
     def is_doubled(self, begin, end):
-        """Whether messages of clients may have been sent twice then."""
+        """Whether clients' messages may have been duplicated at that time."""
         return any(fault["b"] < end and begin < (fault["e"] or NEVER) for fault in self.doubled)
 
     def is_stepped(self, begin, end):
@@ -87,8 +87,8 @@ def outcome(entry):
 
 
 def ordered(report, kind, entries, text):
-    """entries: what came one after the other by the server's own order, each (earliest, latest) it can have been. None
-    may have been over before one that stands before it was begun."""
+    """entries: events in the server's own order, each with its (earliest, latest) possible time. None
+    may have ended before an earlier one began."""
     begun, before = -NEVER, None
     for entry in entries:
         earliest, latest = entry[0], entry[1]

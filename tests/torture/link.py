@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A socket before another: link.py LISTEN TARGET [OTHER], each the path of a unix socket or a port of 127.0.0.1. With OTHER
-it stands before lockstockd, on the wire tcp://. What it does to its connections is told on stdin, a line as caller.c's ("m"
+it is in front of lockstockd, on the wire tcp://. Commands come on stdin, one a line like caller.c's ("m"
 and "r"), and each is answered:
 
   pass            lets all through, from now on
@@ -8,8 +8,8 @@ and "r"), and each is answered:
   delay {ms}      lets each piece through so much later
   hold {drop}     lets nothing through until pass; with drop all connections that it had then end instead
   refuse          ends all connections, and new ones at once
-  double {ms, other}  sends every second message once more, so much later, on a connection of its own, to TARGET or to OTHER;
-                  nobody reads the answer
+  double {ms, other}  sends every second message again, so much later, on a connection of its own, to TARGET or to OTHER;
+                  the answer is not read
 """
 import asyncio
 import itertools

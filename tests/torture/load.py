@@ -1,5 +1,5 @@
-"""What is asked for: buyers, holders of locks, workers that want a thing done once, visitors, and who wants ids. Each is
-a task that makes one call after the other; every call is written into the history before it is made."""
+"""The load: buyers, holders of locks, workers with work to do once, visitors, and users of ids. Each is
+a task that makes one call after the other; every call is recorded in the history before it is made."""
 import asyncio
 import base64
 import itertools
@@ -25,7 +25,7 @@ LIMITS = {
 LIMIT_KEYS = 2
 SHORT_MS = 2000
 SET_UP_TRIES = 20
-TWICE_SHARE = 0.04  # of what is asked until the answer is known is asked by two wires at once
+TWICE_SHARE = 0.04  # part of the calls that are repeated until an answer is sent over two wires at once
 
 
 def not_first(request):
@@ -65,7 +65,7 @@ class Load:
         return entry
 
     async def call_until_known(self, method, request, tries=4, wait_ms=0):
-        """As a caller does who wants to know: the same again while it cannot tell. Some ask twice from the beginning."""
+        """Repeats a call until its outcome is known. Some calls are sent twice from the beginning."""
         if self.rng.random() < TWICE_SHARE:
             request = not_first(request)
             await asyncio.gather(self.call(method, request, wait_ms), self.call(method, request, wait_ms))
@@ -149,7 +149,7 @@ class Load:
                 back["lines"] = [dict(rng.choice(request["lines"]), quantity=1)]
             await self.call_until_known("StockService/Return", back)
             draw = rng.random()
-            if draw < 0.3:  # the same once more, or more than there is
+            if draw < 0.3:  # the same again, or more than available
                 if draw > 0.15:
                     back = dict(back, returnId=f"return{self.number()}", lines=request["lines"])
                 await self.call_until_known("StockService/Return", back)
@@ -182,7 +182,7 @@ class Load:
         await self.pause(0.05)
 
     async def follower(self, group):
-        """Reads the ledger while it is written; where to go on is all that it keeps."""
+        """Reads the ledger while it is written; it keeps only its position."""
         request = {"group": group, "after": self.positions.get(group, "0-0"), "limit": self.rng.choice([1, 3, 200]),
                    "waitMs": LEDGER_WAIT_MS}
         entry = await self.call("StockService/ReadLedger", request, LEDGER_WAIT_MS)
@@ -215,7 +215,7 @@ class Load:
         request = {"group": group, "targets": self._targets(group), "token": token,
                    "leaseMs": 4000 if group == "door1" else rng.choice([200, 600, 1500]),
                    "waitMs": wait_ms, "owner": "torture"}
-        if rng.random() < 0.05:  # given up before it comes
+        if rng.random() < 0.05:  # cancelled before the answer
             await self.call_until_known("LockService/Release", {"group": group, "token": token})
         entry = await self.call_until_known("LockService/Acquire", request, wait_ms=wait_ms)
         outcome = entry.get("a", {}).get("outcome")
@@ -298,7 +298,7 @@ class Load:
             await self.call("GuardService/Renew", dict(held, leaseMs=rng.choice([300, 1000])))
             await self.pause(0.2)
         if rng.random() < 0.1:
-            return  # it dies: what it has ends by itself
+            return  # it dies: its leases expire
         leave = dict(held, kind="LEAVE_KIND_RETRYABLE", detail="no")
         if rng.random() < 0.75:
             leave = dict(held, kind="LEAVE_KIND_COMPLETE", code=200)

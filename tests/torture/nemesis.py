@@ -1,4 +1,4 @@
-"""Breaks things, as the seed says, and mends them again. Every fault stands in the history with its beginning and end."""
+"""Injects faults chosen by the seed, and ends them. Every fault is in the history with its beginning and end."""
 import asyncio
 import os
 import signal
@@ -7,7 +7,7 @@ from processes import now_ns
 
 PAUSE_S = 2          # between two faults of a kind, at most
 QUIET_SHARE = 0.08   # of the pauses are long ones,
-QUIET_S = 6          # in which what is told of undisturbed times can be checked
+QUIET_S = 6          # in which promises for undisturbed times can be checked
 STEP_US = 1_500_000  # of the clock, at most
 
 
@@ -18,7 +18,7 @@ class Nemesis:
         self.failed = []
 
     def all(self):
-        """What is done to processes and to Redis as such; and what only this store knows."""
+        """Faults of processes and of Redis in general, and faults specific to this store."""
         own = [name[len("do_"):] for name in dir(self) if name.startswith("do_")]
         if self.world.store.common is not None:
             own = self.world.store.common

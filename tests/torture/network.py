@@ -2,10 +2,10 @@
 """The network of a set: network.py HOST SET FOLDER. It listens at HOST on the ports of all nodes in SET (of redis-set.sh
 with --announce HOST, or of an ensemble), also on those of a cluster's bus or of elections, and passes on to 127.0.0.1. A
 node is known by the address that it connects from, or by its process, since MIGRATE and members of an ensemble connect from
-127.0.0.1; its name is its port. lockstockd is known by its process, its name is that of FOLDER/name.pid. Nobody else is let
-through.
+127.0.0.1; its name is its port. lockstockd is known by its process, its name is that of FOLDER/name.pid. Others are
+refused.
 
-What it does is told on stdin, a line as caller.c's ("m" and "r"), and each is answered:
+Commands come on stdin, one a line like caller.c's ("m" and "r"), and each is answered:
 
   block {pairs}   nothing passes from the first to the second of each pair; what is sent is kept. Without both ways
                   nobody connects

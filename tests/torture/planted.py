@@ -4,7 +4,7 @@
   planted.py --build build/asan [pattern]     all, or those whose names contain the pattern
 
 A bug of the function library (Lua) is a text of it replaced in a copy of the program's file, a comment of the library
-shortened or spaces added so that nothing moves. One in C is a line changed in a copy of the tree, built anew. Exit 0: all
+shortened or spaces added so that nothing moves. One in C is a changed line in a built copy of the tree. Exit 0: all
 were found."""
 import argparse
 import os
@@ -17,7 +17,7 @@ import time
 from processes import HERE, SOURCE
 
 LIMIT_S = 60
-# Seconds of torture, and with which faults: what the first does not find the second may.
+# Seconds of torture and the faults of each run: the second run may find a bug that the first misses.
 TRIES = ((8, []), (12, ["--faults", ""]))
 # Seeds with which the first partition begins soon, and is longer than a failover.
 PARTITION = tuple((9, ["--store", "sentinel", "--flag=--wait-replicas=2", "--flag=--wait-ms=200", "--faults",
@@ -25,7 +25,7 @@ PARTITION = tuple((9, ["--store", "sentinel", "--flag=--wait-replicas=2", "--fla
 COPIES = ((20, ["--faults", "messages_doubled"]),)
 
 LUA = [
-    # what is wrong then, where the text stands, what takes its place
+    # the bug, the file, the text and its replacement
     ("oversold", "if quantity > item[AVAILABLE] then return 5 end", ""),
     ("a repeated order is sold again", "if text then return known_order", "if false then return known_order"),
     ("sold units are not counted", "item[SOLD] = item[SOLD] + way.sold * quantity", ""),
@@ -150,7 +150,7 @@ class Tree:
 
 
 def found(program, tries, arguments, folder):
-    """What the suite said, or None; and after how many seconds."""
+    """The output of the suite, or None; and the seconds that it took."""
     path = tempfile.mkdtemp(dir=folder) + "/lockstockd"  # the last one may still be ending
     with open(path, "wb") as file:
         file.write(program)

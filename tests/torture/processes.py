@@ -55,7 +55,7 @@ async def until(what, true, limit_s=READY_S):
 
 
 async def run(*words, env=None, limit_s=90, text=None):
-    """What a command printed; raises when it failed."""
+    """Returns the output of a command; raises when it failed."""
     child = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                  stderr=subprocess.STDOUT, env=env, preexec_fn=die_with_parent)
     try:
@@ -100,7 +100,7 @@ class Program:
 
     def signal(self, number):
         if self.pid:
-            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+            with contextlib.suppress(ProcessLookupError):  # it has already ended
                 os.kill(self.pid, number)
 
     async def kill(self):
@@ -132,8 +132,8 @@ class ClockShift:
 
 
 class RedisFiles:
-    """What stands before the real redis-server in PATH: the clock of all that start through it can be put forward and
-    back, and what had not reached the disk can be taken away."""
+    """A wrapper before the real redis-server in PATH: it can move the clock of all servers that it starts forward and
+    back, and remove data that had not reached the disk."""
 
     def __init__(self, folder, clock_library, synced_library):
         self.folder = folder
@@ -187,7 +187,7 @@ class RedisFiles:
 
 
 async def mend_aof(data):
-    """What docs/store.md tells the operator of a redis-server that was killed."""
+    """The repair that docs/store.md describes for a killed redis-server."""
     manifest = os.path.join(data, "appendonlydir", "appendonly.aof.manifest")
     if os.path.exists(manifest):
         await run("redis-check-aof", "--fix", manifest, text=b"y\n" * 8)
@@ -256,5 +256,5 @@ class Caller:
 
 
 def link_of(name, log, *addresses):
-    """link.py, which is told what to do as a caller is."""
+    """link.py, which takes commands like a caller."""
     return Caller(name, ["/usr/bin/python3", os.path.join(HERE, "link.py"), *addresses], log)

@@ -1,4 +1,4 @@
-"""The stores that a torture run may be on: what lockstockd is told, and what can be done to each."""
+"""The stores of a torture run: the flags for lockstockd, and the faults that each can have."""
 import asyncio
 import contextlib
 import glob
@@ -21,7 +21,7 @@ class Store:
     """Common: `urls`, --store of each lockstockd; `faults`, names of what can be done to it beyond what all have."""
     faults = []
     not_by_itself = ()      # of these, those that are done only if --faults names them
-    common = None           # names of what is done to processes and to Redis; None: all
+    common = None           # names of the faults of processes and Redis; None: all
 
     def __init__(self):
         self.flags = {}  # more flags of each lockstockd
@@ -42,7 +42,7 @@ class Store:
         raise NotImplementedError
 
     async def restore(self):
-        """Ends on each redis-server what a command began: memory is not short, and no client paused."""
+        """Ends the faults that commands began on each redis-server: maxmemory and paused clients."""
         for words in SET_BACK:
             await self.command(*words)
 
@@ -54,7 +54,7 @@ class Store:
         """All runs again."""
 
     async def agree(self):
-        """Waits until all of it know who is what."""
+        """Waits until all nodes agree on their roles."""
 
     async def close(self):
         pass
@@ -245,7 +245,7 @@ class Zookeeper(OneRedis):
         with open(f"{data}/zoo.cfg", "w") as out:
             out.write("\n".join(lines) + "\n")
         member = Program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
-                          "-Dzookeeper.fastleader.maxNotificationInterval=2000",  # or who was cut off long stays so as long again
+                          "-Dzookeeper.fastleader.maxNotificationInterval=2000",  # or an isolated member stays isolated longer
                           "-cp", self.classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"],
                          f"{self.folder}/member{i}.log")
         member.pid_file = f"{data}/pid"  # where network.py looks for it
@@ -366,7 +366,7 @@ class Zookeeper(OneRedis):
 
     @staticmethod
     def _log_end(member):
-        """Where a member writes in its log of transactions; 0: it has none yet."""
+        """The position at which a member writes its log of transactions; 0: it has none yet."""
         for fd in glob.glob(f"/proc/{member.pid}/fd/*"):
             try:
                 if "/version-2/log." in os.readlink(fd):
@@ -383,10 +383,10 @@ class Zookeeper(OneRedis):
             members = [member for member in members if member.pid]  # for 0 the limit would be ours
             for member in members:
                 end = self._log_end(member) + rng.choice([0, rng.randint(1, 2000)])
-                with contextlib.suppress(ProcessLookupError):  # it has ended by itself: an earlier disk was full
+                with contextlib.suppress(ProcessLookupError):  # it has already ended: an earlier disk was full
                     resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (end, resource.RLIM_INFINITY))
             await asyncio.sleep(rng.random() * 5)
-            for member in members:  # with room but not started anew, it would write behind a torn record, and lose that later
+            for member in members:  # without a restart it would write after a torn record, and lose that later
                 await member.kill()
                 await member.start()
 
@@ -458,7 +458,7 @@ class RedisSet(Store):
         return "".join([await self.ask("cli", node[0], *words) for node in await self.nodes("master")])
 
     async def restore(self):
-        # Also on who is no primary any more: Redis without memory refuses the sentinels, which would make it a replica.
+        # Also on a former primary: Redis without memory refuses the sentinels, which would make it a replica.
         for port, kind, pid, _ in await self.nodes():
             if kind == "redis" and pid != "0":
                 for words in SET_BACK:
@@ -538,7 +538,7 @@ class RedisSet(Store):
             try:
                 await self.ask(*words, limit_s=MOVE_S)
                 return
-            except RuntimeError:  # other faults were in its way; what it has left open the next failover would lose
+            except RuntimeError:  # other faults prevented it; the next failover would lose its open changes
                 if not tries_left:
                     raise
 

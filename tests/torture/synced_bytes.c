@@ -1,5 +1,5 @@
-/* LD_PRELOAD for redis-server: how many bytes of each file have reached the disk, so that a test can take away the
- * rest, as a power loss may. After each fdatasync and fsync the file's size, as it was before the call, stands in the
+/* LD_PRELOAD for redis-server: how many bytes of each file have reached the disk, so that a test can remove the
+ * rest, as a power loss may. After each fdatasync and fsync the file's size, as it was before the call, is in the
  * file SYNCED_BYTES/<inode>, eight bytes. */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
   torture.py --build build/asan [--store embedded|redis|sentinel|cluster|zookeeper] [--seconds 60] [--seed N] [--clients 6]
              [--faults a,b] [--keep DIR] [--server LOCKSTOCKD] [--flag=--wait-replicas=1]
 
-Exit 0: nothing is wrong; 1: what is wrong stands in the output, and the history in the directory that it names."""
+Exit 0: no fault found; 1: the faults are in the output, and the history is in the directory that it names."""
 import argparse
 import asyncio
 import json
@@ -106,7 +106,7 @@ class World:
 
 
 async def ask(load, method, request, missing=None):
-    """What is so in the end; the servers are undisturbed now. `missing`: what NOT_FOUND is."""
+    """The final state of a thing; faults have ended. `missing`: the value for NOT_FOUND."""
     end = time.monotonic() + BACK_S
     while True:
         entry = await load.call(method, request, caller=load.callers[0])
@@ -142,7 +142,7 @@ async def settled(load, back_s):
 
 
 async def witness(load, back_s):
-    """What there is when all is over: items, ledgers, orders, locks, results."""
+    """The final state: items, ledgers, orders, locks, results."""
     end = time.monotonic() + back_s
     while True:
         items = {group: (await ask(load, "StockService/ListItems", {"group": group}))["items"] for group in GROUPS}
@@ -164,7 +164,7 @@ async def witness(load, back_s):
             raise RuntimeError(f"{end}: {entry}")
         items[group] = (await ask(load, "StockService/ListItems", {"group": group}))["items"]
         ledger = ledgers[group] = []
-        if group == SPLIT:  # where that is each bucket's: what a server that died has left is found by another's search
+        if group == SPLIT:  # there it is per bucket: another server's sweep finds what a dead server left
             await settled(load, back_s)
         while entries := (await ask(load, "StockService/ReadLedger", {
                 "group": group, "after": ledger[-1]["id"] if ledger else "0-0", "limit": 1000})).get("entries"):
@@ -232,7 +232,7 @@ def main():
     parser.add_argument("--back", type=float, default=BACK_S, help="seconds until all must be back")
     parser.add_argument("--keep", default=None, help="where the history and the logs stay")
     arguments = parser.parse_args()
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of callers that were killed it tells each write
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would report each write to a killed caller
     arguments.build = os.path.abspath(arguments.build)
     if arguments.seed is None:
         arguments.seed = random.SystemRandom().randrange(1 << 31)

@@ -63,7 +63,7 @@ static store_value word_of(const char **at)
     return (store_value){.type = STORE_STRING, .string = {from, len}};
 }
 
-/* Up to a ] or the end. Values of one array stand together, so those within are made first into other places. */
+/* Up to a ] or the end. The values of an array are adjacent, so nested arrays are built first, elsewhere. */
 static store_value array_of(const char **at, store_value values[VALUES_MAX], size_t *used)
 {
     store_value own[VALUES_MAX];

@@ -1,4 +1,4 @@
-/* A store that keeps what it is asked until the test answers. Main thread only.
+/* A store that keeps its calls until the test answers them. Main thread only.
  *
  *     asked_expect(&s, "lock_promote ls:{ns/g}: name");   the next question: function, base, arguments
  *     asked_answer(&s, "OK 5");                           its reply, or asked_fail

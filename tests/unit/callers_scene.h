@@ -1,4 +1,4 @@
-/* What test_callers.c and its scene share: a loop, callers with room for few, and calls that only count. Main thread
+/* Shared by test_callers.c and its scene: a loop, callers with room for few, and calls that only count. Main thread
  * only. */
 #ifndef LOCKSTOCK_TESTS_CALLERS_SCENE_H
 #define LOCKSTOCK_TESTS_CALLERS_SCENE_H

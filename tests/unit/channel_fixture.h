@@ -1,4 +1,4 @@
-/* What tests of channels share: a scripted server and a channel to it for each case, calls in one line, and
+/* Shared by the tests of channels: a scripted server and a channel to it for each case, calls in one line, and
  * witnesses of asynchronous ones. */
 #ifndef LOCKSTOCK_TESTS_CHANNEL_FIXTURE_H
 #define LOCKSTOCK_TESTS_CHANNEL_FIXTURE_H
@@ -17,7 +17,7 @@ enum { LONG_MS = 60000 };
 typedef Lockstock__Test__PingRequest ping_request;
 typedef Lockstock__Test__PingResponse ping_response;
 
-/* What was seen of one asynchronous call. Read after lks_call_wait or lks_channel_close. */
+/* The observations of one asynchronous call. Read after lks_call_wait or lks_channel_close. */
 struct witness {
     atomic_int runs;
     pthread_t thread;

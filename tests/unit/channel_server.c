@@ -1,4 +1,4 @@
-/* One thread polls the listener and all connections; what it records is under `lock`.
+/* One thread polls the listener and all connections; its records are protected by `lock`.
  *
  *   handshake  00 'S' 'P' 00 00 31 00 00        (REP) either way, once
  *   message    8 bytes of length, request id (4 bytes, high bit set), Frame or Reply

@@ -1,5 +1,5 @@
-/* A scripted server for tests of the client. It speaks SP over plain sockets, because no library sends what it must
- * send. It answers each request with its id, unless a fault says otherwise. All functions are thread-safe. */
+/* A scripted server for tests of the client. It implements SP over plain sockets, because no library sends invalid
+ * messages. It answers each request with its id, unless a fault says otherwise. All functions are thread-safe. */
 #ifndef LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 #define LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 
@@ -24,8 +24,8 @@ typedef enum server_fault_kind {
     SERVER_REFUSES_FRAME,   /* with that status as the one result, however many calls it has */
 } server_fault_kind;
 
-/* Of `times` calls, after `after` others. FAILS and ANSWERS concern one call; another kind concerns its whole
- * message. */
+/* Applies to `times` calls, after `after` others. FAILS and ANSWERS concern one call; another kind concerns its
+ * whole message. */
 typedef struct server_fault {
     server_fault_kind kind;
     uint32_t after, times;
@@ -35,7 +35,7 @@ typedef struct server_status {
     uint32_t code, applied, retry_after_ms;
 } server_status;
 
-/* What a server saw of a call. */
+/* A call as the server received it. */
 typedef struct server_request {
     char method[64], id[64], ns[64], authorization[64], traceparent[64];
     bool fresh, unanswered_before;
@@ -58,7 +58,7 @@ void server_stop(struct server *server);
 
 uint16_t server_port(struct server *server);
 
-/* How it is dialled: what the environment variable LOCKSTOCK_TEST_SCHEME says, else "tcp". */
+/* The scheme of its URL: that of the environment variable LOCKSTOCK_TEST_SCHEME, else "tcp". */
 const char *server_scheme(void);
 
 /* "SCHEME://HOST:PORT"; lives as long as the server. */
@@ -67,7 +67,7 @@ const char *server_url(struct server *server);
 void server_add_fault(struct server *server, server_fault fault);
 void server_set_status(struct server *server, server_status status);
 
-/* Whether it reads what is sent to it. */
+/* Sets whether it reads its input. */
 void server_read_on(struct server *server, bool on);
 
 /* Answers the calls that it holds, and holds no others. */

@@ -1,4 +1,4 @@
-/* Invariant: nothing happens but what a test makes happen. */
+/* Invariant: only the test causes events. */
 #include "dispatch_scene.h"
 
 #include "base/clock.h"
@@ -12,7 +12,7 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
     return value;
 }
 
-/* ---- a waiting room that keeps who waits ---------------------------------------- */
+/* ---- waiters that stay until the test ends them ---------------------------------------- */
 
 void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
 {

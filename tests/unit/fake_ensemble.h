@@ -6,7 +6,7 @@
  *     fake_answer(z);                   applies it and answers
  *     fake_lose(z, true);               applies it, and the answer is lost
  *
- * A multi is "check /floor 0, set ns%2Fg 3": kind, path and version of each op. A path is told without "/groups/<shard>/". */
+ * A multi is "check /floor 0, set ns%2Fg 3": kind, path and version of each op. Paths are without "/groups/<shard>/". */
 #ifndef LOCKSTOCK_TESTS_FAKE_ENSEMBLE_H
 #define LOCKSTOCK_TESTS_FAKE_ENSEMBLE_H
 
@@ -47,7 +47,7 @@ void fake_lose(zookeeper *z, bool applied);
 
 /* NULL: none. Valid until the next write. */
 const fake_node *fake_find(const char *path);
-/* Makes or replaces a node as a client would that nobody knows. */
+/* Makes or replaces a node, like an unknown client. */
 void fake_write(const char *path, lks_rpc_slice data);
 
 #endif

@@ -1,4 +1,4 @@
-/* A name that the test gives addresses to. It stands in for getaddrinfo(3) in the program and in its libraries; other
+/* A name that the test gives addresses to. It replaces getaddrinfo(3) in the program and in its libraries; other
  * hosts are looked up as always. Thread-safe. */
 #ifndef LOCKSTOCK_TESTS_FAKE_NAMES_H
 #define LOCKSTOCK_TESTS_FAKE_NAMES_H

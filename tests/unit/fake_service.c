@@ -1,5 +1,5 @@
-/* Invariant: an event is noted before its call is held, delayed or answered. What a method is asked and what it says
- * when all is well stands in two tables; only answers with more in them than an outcome have a function. */
+/* Invariant: an event is noted before its call is held, delayed or answered. The fields to note and the usual
+ * answers of methods are in two tables; only answers with more fields than an outcome have a function. */
 #include "fake_service.h"
 
 #include <assert.h>
@@ -33,7 +33,7 @@ struct fake_service {
     size_t n_events, room;
 };
 
-/* ---- what is noted of a request ------------------------------------------------------ */
+/* ---- noted fields of a request ------------------------------------------------------ */
 
 /* A member of the event for each field, whatever the message. */
 static const struct noted {
@@ -105,7 +105,7 @@ static void note_field(fake_event *event, const struct noted *to, const Protobuf
     memcpy(at, &number, sizeof number);
 }
 
-/* Of a GuardService request also what its parts have. */
+/* Of a GuardService request also the fields of its parts. */
 static void note_fields(fake_event *event, const ProtobufCMessage *message)
 {
     static const char *const parts[] = {"once", "limits", "stock", "locks"};
@@ -184,7 +184,7 @@ static void note(fake_service *fake, fake_method method, const void *request)
 
 /* ---- answers with more in them than an outcome ---------------------------------------- */
 
-/* One call: what it was asked, how it is answered, and where. */
+/* One call: its request, and how it is answered. */
 typedef struct answer {
     fake_service *fake;
     const fake_manner *manner; /* a copy */
@@ -375,7 +375,7 @@ static lks_code answer_extend_hold(const answer *a)
 static const struct {
     const lks_rpc_method *method;
     int good;                               /* outcome */
-    lks_code (*more)(const answer *answer); /* what else its response tells; under the lock */
+    lks_code (*more)(const answer *answer); /* sets further fields of its response; under the lock */
 } methods[FAKE_METHODS] = {
     [FAKE_ACQUIRE] = {&lks_lock_acquire_method, LKS_ACQUIRE_OUTCOME_ACQUIRED, answer_acquire},
     [FAKE_RENEW] = {&lks_lock_renew_method, 0, answer_renew},
@@ -443,7 +443,7 @@ static lks_code handle(const lks_rpc_service *service, lks_rpc_context *context,
     }
     pthread_mutex_unlock(&fake->lock);
     const uint32_t ms = manner.delay_ms[method];
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL); /* what is tested */
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL); /* the delay under test */
     return code;
 }
 

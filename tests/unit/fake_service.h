@@ -1,6 +1,6 @@
 /* LockService, IdempotencyService, RateLimitService, StockService and GuardService as one server that grants everything or answers
- * as told, for tests of the client's helpers: what it was asked, in which calls, and what becomes of a caller whose
- * server is slow, dumb or says no. All functions are thread-safe. */
+ * as scripted, for tests of the client's helpers: the requests that it got, in which calls, and the behaviour of a
+ * caller whose server is slow, silent or refuses. All functions are thread-safe. */
 #ifndef LOCKSTOCK_TESTS_FAKE_SERVICE_H
 #define LOCKSTOCK_TESTS_FAKE_SERVICE_H
 
@@ -58,27 +58,27 @@ typedef struct fake_manner {
     lks_code fails[FAKE_METHODS];    /* calls of the method, with this code */
     lks_applied applied;             /* of those; 0 = NO */
     uint32_t fail_times;             /* so many of those calls, then no more; 0 = all */
-    uint32_t fail_retry_ms;          /* the retry_after_ms told with those */
+    uint32_t fail_retry_ms;          /* the retry_after_ms of those errors */
     bool holds[FAKE_METHODS];        /* answers them only in another manner */
     uint32_t delay_ms[FAKE_METHODS]; /* answers late */
-    const char *lost;                /* group whose renewal says LOST */
+    const char *lost;                /* group whose renewal answers LOST */
     const char *poison;              /* group that makes a Renew fail that it is in */
     size_t leases_max;               /* of one Renew, more fail; 0 = 256 */
     const char *body;                /* of the result that Begin replays and Get finds; NULL = none */
-    const char *failure;             /* instead: the detail of a failure for good */
+    const char *failure;             /* instead: the detail of a final failure */
     int64_t retry_after_ms;          /* of Begin and of a Check's rules */
-    size_t never_rule;               /* of a Check: this rule, from 1, denies for ever; 0 = none */
+    size_t never_rule;               /* of a Check: this rule, from 1, denies permanently; 0 = none */
     uint32_t denied_times;           /* so many Checks get their outcome, then ALLOWED; 0 = all */
-    int64_t hold_ms;                 /* left, told by Reserve and ExtendHold; 0 = as asked */
+    int64_t hold_ms;                 /* hold_ms in answers of Reserve and ExtendHold; 0 = as requested */
     bool replayed;
 } fake_manner;
 
 typedef struct fake_service fake_service;
 
-/* NULL, told on stderr, when it cannot. */
+/* Returns NULL, with a message on stderr, when it cannot. */
 fake_service *fake_start(void);
 
-/* Answers what it holds, ends. Takes NULL. */
+/* Answers the held calls and ends. Takes NULL. */
 void fake_stop(fake_service *fake);
 
 /* "SCHEME://127.0.0.1:PORT"; the scheme is LOCKSTOCK_TEST_SCHEME of the environment, else nng+tcp. */

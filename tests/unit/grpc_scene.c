@@ -1,4 +1,4 @@
-/* Invariant: what the loop has not done yet is waited for with a limit; nothing sleeps. */
+/* Invariant: tests wait for the loop with a limit; nothing sleeps. */
 #include "grpc_scene.h"
 
 #include "base/clock.h"

@@ -34,7 +34,7 @@ struct running {
     sink_done *done; /* NULL: ended */
     void *arg;
     sink_call call;
-    char first, payload[8]; /* what it began with */
+    char first, payload[8]; /* the beginning of the message */
 };
 
 extern struct grpc_scene {
@@ -60,7 +60,7 @@ extern struct grpc_scene {
 
 extern const lks_rpc_method scene_method;
 
-/* Of the next server; zeros again after stop. */
+/* Options of the next server; zeros again after stop. */
 extern grpc_life_options scene_life;
 
 typedef struct frames_seen {
@@ -95,11 +95,11 @@ void expect_refused(size_t call, const char *status, const char *message);
 void expect_ended(uint32_t error);
 bool has_some(void);
 void run_until_messages(size_t n);
-/* A client of the test's own, which heeds nothing: its socket, with the greeting over. */
+/* A raw client that ignores limits: its socket, after the greeting. */
 int open_raw(void);
 /* POST PATH, and more to come. */
 size_t put_raw_call(uint8_t *out, size_t n);
-/* What comes within some turns of the loop. */
+/* Reads the frames that come within some turns of the loop. */
 frames_seen read_frames(int fd);
 /* It is told ENHANCE_YOUR_CALM and closed; ends the test's server. */
 void expect_calmed(int fd);

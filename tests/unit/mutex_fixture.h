@@ -24,7 +24,7 @@ struct witness {
 /* An on_lost whose arg is a witness. */
 void see_loss(void *arg, const lks_lock_loss *loss);
 
-/* Blocks until it was told of a loss; ctest ends the test if that never happens. */
+/* Blocks until a loss was reported; ctest ends the test if that never happens. */
 void await_loss(const struct witness *witness);
 
 /* lease_ms 0 is the default; witness may be NULL. These fail the test when they cannot. */
@@ -33,7 +33,7 @@ lks_mutex *new_locked(const char *name, uint32_t lease_ms, struct witness *witne
 void lock(lks_mutex *mutex);
 void unlock_and_free(lks_mutex *mutex, lks_code code);
 
-/* Of a lock whose loss is nothing to the test. */
+/* For a lock whose loss does not matter to the test. */
 void free_held_or_lost(lks_mutex *mutex);
 
 /* n locked mutexes "lock-0"...; to be freed with free_mutexes, which wants them held. */

@@ -53,7 +53,7 @@ lks_once_outcome run(const lks_once_options *options, struct job *job, lks_once_
     return lks_once_run(channel, options, work, job, ret, error);
 }
 
-/* What was sent in the background before is there when a later call was answered. */
+/* Earlier background calls have arrived when a later call is answered. */
 void assert_nothing_else_came(fake_method method, size_t n)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};

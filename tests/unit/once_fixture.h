@@ -1,5 +1,5 @@
-/* What tests of lks_once share: a function that does as its job says and notes what it
- * saw, and runs of it in one line. The main thread asserts; work records. */
+/* Shared by the tests of lks_once: a function that follows its job and records its
+ * observations, and runs of it in one line. The main thread asserts; work records. */
 #ifndef LOCKSTOCK_TESTS_ONCE_FIXTURE_H
 #define LOCKSTOCK_TESTS_ONCE_FIXTURE_H
 
@@ -15,15 +15,15 @@
 /* LEASE_MS is for what must not be lost however busy the machine is. */
 enum { LEASE_MS = 6000, SHORT_MS = 1500 };
 
-/* What the function does, and what it saw. */
+/* The steps of the function, and its observations. */
 struct job {
     lks_once_verdict verdict;
     size_t extends;  /* waits until so many were seen */
     bool until_lost; /* waits until it is lost */
     const char *detail;
-    bool lets_go; /* then lets the server answer what it held */
+    bool lets_go; /* then lets the server answer held calls */
     bool forgets; /* returns no result */
-    /* What it saw. */
+    /* Its observations. */
     atomic_int runs;
     int64_t number;
     uint64_t fence;
@@ -45,7 +45,7 @@ extern const lks_once_options plain;
 /* lks_once_run of work, on the fixture's channel. */
 lks_once_outcome run(const lks_once_options *options, struct job *job, lks_once_result **ret, lks_error *error);
 
-/* So many calls of the method, and none that was only late. */
+/* Expects so many calls of the method, and no later ones. */
 void assert_nothing_else_came(fake_method method, size_t n);
 
 /* An attempt that began, in so many calls, was given back as the same one. */

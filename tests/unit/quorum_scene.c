@@ -177,7 +177,7 @@ call *ask(server *s, const char *words)
     return c;
 }
 
-/* What the store was given goes; the answer stays. */
+/* The arguments of the store call are freed; the answer stays. */
 void call_free(call *c)
 {
     free(c->words);

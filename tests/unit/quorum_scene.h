@@ -79,7 +79,7 @@ void pass_ms(server *s, uint64_t ms);
 const char *path_of_group(const char *in);
 /* What it has; until the next call, and the end of the test. */
 stored_group *group_in_node(const char *in);
-/* As a server would that nobody knows. */
+/* Like an unknown server. */
 void write_group(const char *in, const stored_group *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* A service of the tests' own, for hosts: Buy tells what it knows of its call, Refuse fails, Fill and Look answer
+/* A service of the tests' own, for hosts: Buy returns what it knows of its call, Refuse fails, Fill and Look answer
  * with so many bytes, Block waits until the shop is open. */
 #ifndef LOCKSTOCK_TESTS_SHOP_H
 #define LOCKSTOCK_TESTS_SHOP_H

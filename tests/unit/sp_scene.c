@@ -9,7 +9,7 @@
 
 struct sp_scene here;
 
-/* Of one caller, not yet answered. */
+/* Unanswered messages of one caller. */
 static size_t count_under_way(unsigned peer)
 {
     size_t n = 0;
@@ -184,7 +184,7 @@ void stop(void)
     assert_int_equal(uv_loop_close(&here.loop), 0);
 }
 
-/* ---- peers: what they send waits in the kernel until the loop runs ------------------ */
+/* ---- peers: their bytes wait in the kernel until the loop runs ------------------ */
 
 const uint8_t handshake[8] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 
@@ -237,7 +237,7 @@ void expect_answer(int fd, uint32_t id, char text)
     free(body);
 }
 
-/* The server has closed it; what it said before is skipped. */
+/* The server has closed it; earlier output is skipped. */
 static int closing_fd;
 
 static bool is_hung_up(void)

@@ -1,4 +1,4 @@
-/* An SP server on a loop of the test's own, and peers by hand. frames_take is the scene's,
+/* An SP server on a loop of the test's own, and raw peers. frames_take is the scene's,
  * and callers are fakes: those with IN_FLIGHT messages or more that are not answered queue. */
 #ifndef LOCKSTOCK_TESTS_SP_SCENE_H
 #define LOCKSTOCK_TESTS_SP_SCENE_H
@@ -30,8 +30,8 @@ extern struct sp_scene {
     uint16_t port, web_port;
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
-    uint64_t costs_ns;            /* what it takes to take a message of 'c' */
-    bool echoes, lets_go, closed; /* lets_go: answers what a lost peer left, at once */
+    uint64_t costs_ns;            /* the cost of a message of 'c' */
+    bool echoes, lets_go, closed; /* lets_go: answers the calls of a lost peer at once */
     int ticks;                    /* of run_until */
 } here;
 
@@ -63,7 +63,7 @@ void start(const streams_options *given);
 /* The server listens there too. */
 lks_code listen_unix(const char *path);
 
-/* Answers what is under way and expects that nothing is held. */
+/* Answers the open calls and expects that nothing is held. */
 void stop(void);
 
 /* Connects and says the handshake. */
@@ -75,11 +75,11 @@ void send_text(int fd, uint32_t id, char text);
 /* Exactly so many bytes. */
 void receive(int fd, uint8_t *to, size_t len);
 
-/* What the server says first; and an answer of one byte. */
+/* The server's greeting; and an answer of one byte. */
 void expect_greeting(int fd);
 void expect_answer(int fd, uint32_t id, char text);
 
-/* By the server; what it said before is skipped. */
+/* Closed by the server; earlier output is skipped. */
 void run_until_closed(int fd);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct scene {
     store_driver *d;
     fake_redis *fake;                   /* the first one */
     fake_redis *fakes[SCENE_FAKES_MAX]; /* all; NULL: stopped, or none */
-    unsigned listening, messages;       /* of a store with scene_listens: how often told, */
+    unsigned listening, messages;       /* of a store with scene_listens: the number of calls, */
     size_t last_len;                    /* and the last message, */
     char last[64];                      /* cut */
     bool listening_while_unready;       /* ever, as the next: */
@@ -35,7 +35,7 @@ void scene_begin(void);
 fake_redis *scene_fake(void);
 void scene_stop(fake_redis *fake);
 
-/* Options of a store that hears SCENE_CHANNEL. */
+/* Options of a store that subscribes to SCENE_CHANNEL. */
 store_options scene_listens(store_options options);
 
 /* Opens the store, on the first fake unless the options have a URL; or on that with these credentials, and what

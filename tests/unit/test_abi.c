@@ -26,7 +26,7 @@ ENDS_WITH(lks_once_options, reserved);
 ENDS_WITH(lks_limiter_options, reserved);
 ENDS_WITH(lks_reservation_order, keep_ms);
 
-static lks_channel *channel; /* to nobody */
+static lks_channel *channel; /* to no server */
 
 static int set_up(void **state)
 {
@@ -168,7 +168,7 @@ TEST(a_shorter_struct_is_completed_with_zeros)
 }
 
 /* promise AB2: an option struct of a newer caller is refused, by name, if it sets what the library does not have */
-TEST(a_longer_struct_is_refused_if_it_sets_what_is_not_known)
+TEST(longer_struct_that_sets_unknown_fields_is_refused)
 {
     lks_error error;
 

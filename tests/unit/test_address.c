@@ -50,7 +50,7 @@ static void let_go(void)
     uv_run(&loop, UV_RUN_DEFAULT);
 }
 
-/* Refused, by the look and by the binding, and told why. */
+/* Refused by the check and by the binding, with the reason. */
 static void assert_refused(lks_code code, const char *why)
 {
     lks_error error = {0};
@@ -95,7 +95,7 @@ static void make_socket(int *fd)
     assert_int_equal(listen(*fd, 1), 0);
 }
 
-TEST(a_file_is_left_alone)
+TEST(file_at_the_socket_path_is_not_replaced)
 {
     char text[16] = "", target[210];
     struct stat found;
@@ -160,7 +160,7 @@ TEST(another_users_socket_stays)
     assert_int_equal(chown(dir, geteuid(), getegid()), 0);
 }
 
-TEST(where_others_may_write_no_socket_is_made)
+TEST(no_socket_is_created_in_a_directory_that_others_may_write)
 {
     assert_int_equal(chmod(dir, 0777), 0);
     assert_refused(LKS_FAILED_PRECONDITION, "writable for all");
@@ -170,7 +170,7 @@ TEST(where_others_may_write_no_socket_is_made)
     assert_bound();
 }
 
-TEST(what_is_no_path_is_refused)
+TEST(text_that_is_no_path_is_refused)
 {
     static const char *const bad[] = {"", "s", "/", "./s", "@s", "/tmp/"};
     struct sockaddr_un name;
@@ -232,7 +232,7 @@ TEST_WITH(hosts_have_ports, NULL, NULL)
 }
 
 /* promise F3 */
-TEST_WITH(a_taken_port_is_told, NULL, NULL)
+TEST_WITH(port_in_use_is_refused, NULL, NULL)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof name;

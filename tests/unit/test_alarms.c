@@ -42,7 +42,7 @@ static void on_closed(void *arg)
     *(bool *)arg = true;
 }
 
-/* Nothing may be left: the sanitizer sees what is. */
+/* Nothing may leak: the sanitizer reports it. */
 static int teardown(void **state)
 {
     bool closed = false;
@@ -116,7 +116,7 @@ static void on_called(void *arg, const store_call *call)
 }
 
 /* promise S55 */
-TEST(each_call_that_has_ended_is_told_of_also_when_it_failed)
+TEST(callback_runs_after_each_call_even_a_failed_one)
 {
     int told = 0;
 
@@ -160,7 +160,7 @@ TEST(a_single_call_says_whether_it_is_done)
 
 /* ---- watched alarms --------------------------------------------------------------- */
 
-TEST(an_alarm_asks_the_store_until_it_is_told_never)
+TEST(alarm_asks_the_store_until_the_answer_is_never)
 {
     WATCH(w, "the%20name");
     set("the%20name", 1);
@@ -172,7 +172,7 @@ TEST(an_alarm_asks_the_store_until_it_is_told_never)
     alarms_unwatch(all, &w.as);
 }
 
-TEST(of_several_times_the_earliest_counts_and_minus_one_is_none)
+TEST(earliest_time_counts_and_minus_one_means_none)
 {
     static const int64_t times[] = {-1, NEVER_MS, 1, NEVER_MS, -1};
     WATCH(w, "x");
@@ -186,7 +186,7 @@ TEST(of_several_times_the_earliest_counts_and_minus_one_is_none)
     alarms_unwatch(all, &w.as);
 }
 
-TEST(a_time_that_comes_while_asking_asks_again)
+TEST(time_set_during_a_call_asks_again)
 {
     WATCH(w, "x");
     set("x", 0);
@@ -200,7 +200,7 @@ TEST(a_time_that_comes_while_asking_asks_again)
     alarms_unwatch(all, &w.as);
 }
 
-TEST(what_nobody_watches_is_not_asked)
+TEST(unwatched_alarm_is_not_asked)
 {
     WATCH(w, "x");
     WATCH(other, "y");
@@ -212,14 +212,14 @@ TEST(what_nobody_watches_is_not_asked)
     asked_expect(&asked, "promote " GROUP " y");
     alarms_unwatch(all, &other.as);
     set("y", 0);
-    rings("y", "OK 0"); /* the question is still there, and the reply finds nobody */
+    rings("y", "OK 0"); /* the call is still open, and its reply has no watcher */
     asked_expect_none(&asked);
     assert_int_equal(alarms_count(all), 0);
 }
 
 /* promise L54: alarms and waiters are found in constant time; an alarm ends with its last watcher; of many due alarms
  * 256 are asked at a time; at the limit of lasting alarms existing ones still move */
-TEST(an_alarm_goes_with_its_last_watcher)
+TEST(alarm_ends_with_its_last_watcher)
 {
     WATCH(a, "x");
     WATCH(b, "x");
@@ -274,7 +274,7 @@ TEST(an_alarm_is_found_among_many_as_among_few)
 
 /* ---- lasting alarms ----------------------------------------------------------------- */
 
-TEST(a_lasting_alarm_is_done_though_nobody_waits)
+TEST(lasting_alarm_runs_without_watchers)
 {
     set_lasting("", 1);
     rings_lasting("", "OK 1");
@@ -316,7 +316,7 @@ TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
         uv_run(&loop, UV_RUN_DEFAULT);
     uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(asked.n, AT_ONCE);
-    alarms_unwatch(all, &gone.as); /* nobody wants it any more */
+    alarms_unwatch(all, &gone.as); /* it has no watcher any more */
     for (int i = 0; i < AT_ONCE + 3; i++) {
         snprintf(text, sizeof text, "%d", i);
         rings_lasting(text, "OK -1"); /* in order */
@@ -325,7 +325,7 @@ TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
 }
 
 /* promise L52 */
-TEST(a_lasting_alarm_is_tried_until_the_store_answers_or_refuses_for_good)
+TEST(lasting_alarm_is_retried_until_an_answer_or_a_final_refusal)
 {
     static const lks_code transient[] = {LKS_UNAVAILABLE, LKS_DEADLINE_EXCEEDED};
 
@@ -344,7 +344,7 @@ TEST(a_lasting_alarm_is_tried_until_the_store_answers_or_refuses_for_good)
     }
 }
 
-TEST(a_lasting_alarm_outlives_those_who_watch)
+TEST(lasting_alarm_outlives_its_watchers)
 {
     service_watch w = watch_of("x");
 

@@ -46,7 +46,7 @@ TEST(memory_is_zeroed_aligned_and_apart)
     }
 }
 
-TEST(after_a_reset_the_same_memory_serves_again)
+TEST(reset_reuses_the_same_memory)
 {
     void *first = lks_rpc_arena_alloc(arena, 100);
     for (int i = 0; i < 1000; i++)

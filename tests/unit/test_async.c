@@ -10,7 +10,7 @@
 #include "unit/helpers_fixture.h"
 #include "test.h"
 
-/* What a callback got, and where it ran. */
+/* The arguments of a callback, and its thread. */
 typedef struct seen {
     pthread_mutex_t lock;
     int times;
@@ -237,7 +237,7 @@ TEST(a_failure_is_reported)
     }
 }
 
-/* What is granted after the cancel is given back. */
+/* A grant after the cancel is given back. */
 TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
 {
     const lks_channel_options patient = {.timeout_ms = 120000}; /* so that a call ends by the cancel alone */
@@ -261,7 +261,7 @@ TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
         assert_int_equal(s.error.code, LKS_CANCELLED);
         ops[i].cancel(&s);
         ops[i].free(&s);
-        if (ops[i].method == FAKE_BEGIN) /* it goes on in the server; a cancel ends the calls of the others */
+        if (ops[i].method == FAKE_BEGIN) /* it continues in the server; a cancel ends the calls of the others */
             fake_behave(fake, (fake_manner){.body = NULL});
         if (ops[i].gives_back != FAKE_METHODS)
             assert_true(fake_await(fake, ops[i].gives_back, NULL, given_back + 1));
@@ -293,7 +293,7 @@ TEST(the_close_of_the_channel_is_reported)
     }
 }
 
-/* What an answer named is what was asked for: the token, or the order. */
+/* The answer names the token or the order of the request. */
 static void assert_same(const struct op *op, fake_event asked, fake_event given_back)
 {
     assert_string_equal(given_back.group, asked.group);
@@ -305,7 +305,7 @@ static void assert_same(const struct op *op, fake_event asked, fake_event given_
 
 /* promise M6: a doubtful grant is given back, and only that */
 /* promise C23: a doubtful Reserve is cancelled, and no other */
-TEST(what_may_have_been_granted_is_given_back)
+TEST(doubtful_grant_is_given_back)
 {
     static const struct {
         lks_code fails;
@@ -317,7 +317,7 @@ TEST(what_may_have_been_granted_is_given_back)
     for (size_t i = 0; i < OPS; i++) {
         const struct op *op = &ops[i];
 
-        /* Of a Begin with an unknown answer nobody can say what it began. */
+        /* The attempt of a Begin with an unknown answer is not known. */
         for (size_t k = 0; op->gives_back != FAKE_METHODS && k < (op->method == FAKE_BEGIN ? 2 : 3); k++) {
             fake_manner manner = {.applied = rows[k].applied, .fail_times = 1};
 
@@ -397,7 +397,7 @@ TEST(a_hold_is_acquired_and_released)
     assert_string_equal(event_of(FAKE_RELEASE, 0).token, asked.token);
 }
 
-TEST(a_hold_that_was_lost_says_so_when_it_is_released)
+TEST(release_of_a_lost_hold_reports_the_loss)
 {
     static const char *const names[] = {"door"};
     const lks_hold_options options = {.names = names, .n_names = 1, .lease_ms = 60};
@@ -473,7 +473,7 @@ TEST(an_attempt_is_ended_with_its_result)
     free_once(&s);
 }
 
-/* Not answered in time, it goes on in the background. */
+/* Not answered in time, it continues in the background. */
 TEST(the_end_of_an_attempt_outlasts_its_timeout)
 {
     static const struct {

@@ -26,7 +26,7 @@ TEST(pauses_double_up_to_the_longest)
     assert_int_equal(backoff_ns(0, 0, 0, &random), 0);
 }
 
-/* Who failed together does not come back together. */
+/* Clients that failed together do not retry together. */
 TEST(two_draw_different_numbers)
 {
     uint64_t a = backoff_random(), b = backoff_random();

@@ -36,7 +36,7 @@ TEST(a_connection_holds_an_eighth_at_most)
     budget_close(one);
 }
 
-/* As calls are that held nothing of it when their connection went. */
+/* Like calls that held none of it when their connection was lost. */
 TEST(nothing_may_be_given_to_a_share_that_is_gone)
 {
     budget_share *one = budget_open(all);
@@ -101,7 +101,7 @@ TEST(a_principal_holds_half_at_most_over_all_its_connections)
     budget_close(other);
 }
 
-TEST(what_a_share_holds_goes_with_it_to_another_principal)
+TEST(bytes_of_a_share_move_with_it_to_another_principal)
 {
     budget_share *a = budget_open(all), *b = budget_open(all), *c = budget_open(all);
     budget_set_principal(a, "one");
@@ -136,7 +136,7 @@ TEST(a_closed_share_counts_until_all_of_it_is_given_back)
     budget_close(NULL);
 }
 
-TEST(what_is_noted_takes_no_room_and_counts_as_held)
+TEST(noted_bytes_take_no_room_and_count_as_held)
 {
     budget_share *one = budget_open(all);
     budget_note(all, 2 * BYTES);

@@ -18,7 +18,7 @@ static struct {
     pthread_cond_t changed;
     lks_host *host;
     lks_channel *outer, *inner;
-    bool waits, starts_only; /* what the handler does before and instead of its call */
+    bool waits, starts_only; /* the handler's action before and instead of its call */
     int n;                   /* handlers that have ended */
     lks_error error;         /* of the call that the handler made */
     char trace[64];          /* that the called one has */
@@ -153,7 +153,7 @@ TEST(a_call_is_cancelled_with_its_context)
 }
 
 /* promise CH33 */
-TEST(no_call_is_made_for_what_is_over)
+TEST(no_call_is_made_after_the_end_of_its_caller)
 {
     here.waits = true;
     lks_call *call = start(300);

@@ -53,7 +53,7 @@ TEST(a_call_that_settles_finds_room_when_others_do_not)
 }
 
 /* promise K2 */
-TEST(what_settles_starts_before_what_takes)
+TEST(settling_calls_start_before_taking_ones)
 {
     caller *c = connect_one();
 
@@ -126,7 +126,7 @@ TEST(too_many_that_queue_are_refused)
 }
 
 /* promise K19 */
-TEST(calls_that_queue_count_for_who_their_connection_belongs_to)
+TEST(queued_calls_count_for_the_owner_of_their_connection)
 {
     caller *a = connect_of("one"), *b = connect_of("one");
 
@@ -194,7 +194,7 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     assert_int_equal(caller_refuse_if_late(c, SOON(0), &error), LKS_OK); /* how long is not known */
     assert_true(caller_queues(c));
     pass(0, PASSED);
-    assert_false(caller_queues(c)); /* what is not read ages where nobody can refuse it */
+    assert_false(caller_queues(c)); /* unread calls age where the server cannot refuse them */
     assert_true(here.n_rooms > 0);
     assert_int_equal(caller_refuse_if_late(c, SOON((QUEUED - PASSED) * PACE_MS * 4 - 1), &error),
                      LKS_RESOURCE_EXHAUSTED);
@@ -225,7 +225,7 @@ TEST(a_queue_takes_longer_with_more_callers)
 }
 
 /* promise K15 */
-TEST_WITH(a_connection_whose_queue_stands_still_is_read_on, setup_stalling, teardown)
+TEST_WITH(a_connection_whose_queue_stalls_is_read_again, setup_stalling, teardown)
 {
     caller *c = connect_one();
 
@@ -233,7 +233,7 @@ TEST_WITH(a_connection_whose_queue_stands_still_is_read_on, setup_stalling, tear
     while (here.n_rooms == 0)
         uv_run(&here.loop, UV_RUN_ONCE);
     assert_false(caller_queues(c));
-    caller_hold(c, true); /* what it does not take of its answers is another reason to wait */
+    caller_hold(c, true); /* untaken answers are another reason to wait */
     assert_true(caller_queues(c));
 }
 
@@ -334,7 +334,7 @@ TEST_WITH(an_owner_has_a_share_while_another_calls, setup_shares, teardown)
     caller *many[] = {connect_of("many"), connect_of("many")}, *other = connect_of("other");
 
     for (size_t i = 0; i < TAKES; i++)
-        assert_int_equal(take(many[i % 2])->state, CALL_RUNNING); /* nobody else calls */
+        assert_int_equal(take(many[i % 2])->state, CALL_RUNNING); /* there is no other caller */
     leave_all();
     here.n = here.n_started = 0;
     caller_leave(take(other));
@@ -462,7 +462,7 @@ TEST(a_lost_connection_takes_its_calls_and_no_others)
     assert_int_equal(here.n_abandoned, n + 1);
 }
 
-/* The call goes on, and the caller with it. */
+/* The call continues, and the caller stays with it. */
 static void on_abandoned_and_goes_on(caller_call *call)
 {
     (void)call;
@@ -485,7 +485,7 @@ TEST(a_lost_connection_starts_nothing_more)
 }
 
 /* promise CN6 */
-TEST(who_is_held_starts_nothing_and_then_all)
+TEST(held_connection_starts_its_calls_when_it_is_freed)
 {
     caller *c = connect_one(), *other = connect_one();
 
@@ -509,7 +509,7 @@ TEST(who_is_held_starts_nothing_and_then_all)
 }
 
 /* promise W15 */
-TEST(who_is_lost_is_held_no_more)
+TEST(lost_connection_is_not_held)
 {
     caller *c = connect_one();
     caller_call *waiting = park_one(c, NULL);

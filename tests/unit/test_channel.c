@@ -1,4 +1,4 @@
-/* What a caller sees of a channel: answers, lifetimes, cancels, deadlines, limits. */
+/* A channel as its caller sees it: answers, lifetimes, cancels, deadlines, limits. */
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,7 +164,7 @@ TEST(a_call_without_a_handle_frees_itself)
 /* ---- cancel ------------------------------------------------------------------- */
 
 /* promise W18 */
-TEST(cancelling_tells_whether_it_was_sent)
+TEST(cancelled_call_says_whether_it_was_sent)
 {
     struct witness answered, sent, queued;
 
@@ -240,7 +240,7 @@ TEST(several_threads_may_wait_for_one_call)
 /* ---- deadlines ---------------------------------------------------------------- */
 
 /* promise W18: the client: a deadline error says how far the call came; a cancelled call says whether it was sent */
-TEST(a_deadline_tells_how_far_the_call_came)
+TEST(deadline_error_says_how_far_the_call_got)
 {
     lks_call_options brief = {.timeout_ms = 150};
     struct witness sent, queued;
@@ -295,7 +295,7 @@ TEST(the_channel_has_a_default_timeout)
 /* ---- limits ------------------------------------------------------------------- */
 
 /* promise CH3: calls that retry refusals outlast a full queue; calls that end or keep something are of this kind */
-TEST(a_full_queue_takes_only_calls_that_insist)
+TEST(full_queue_takes_only_a_call_that_insists)
 {
     lks_rpc_method settling = server_write;
     struct witness calls[3];
@@ -333,7 +333,7 @@ TEST(calls_that_wait_leave_room_for_others)
     assert_ok(calls, 5);
 }
 
-TEST(what_cannot_be_sent_is_refused_at_once)
+TEST(unsendable_call_is_refused_at_once)
 {
     static uint8_t ballast[5000];
     static const char *const keys[] = {"Upper", "", "with space", NULL};

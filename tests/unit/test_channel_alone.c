@@ -43,7 +43,7 @@ static void call_once(void)
     run_ok(&server_write, "x");
 }
 
-/* Makes calls until the loop thread sleeps through them. It wakes once a second by itself. */
+/* Makes calls until the loop thread sleeps through them. It wakes once a second. */
 static void settle_down(void)
 {
     for (int round = 0; round < ROUNDS_MAX; round++) {
@@ -195,7 +195,7 @@ TEST(calls_that_come_are_not_held_up_and_complete_on_the_loop_thread)
     assert_false(pthread_equal(first.thread, pthread_self()));
 }
 
-/* The loop thread reads the answer to the second at once, not when it wakes by itself. */
+/* The loop thread reads the answer to the second at once, not when it wakes on its own timer. */
 TEST(asynchronous_calls_are_alone_too)
 {
     struct witness witness;

@@ -79,7 +79,7 @@ TEST(calls_gather_while_frames_are_under_way)
 
 /* promise CH15: calls gather while four messages of their kind are in flight, at most 64 calls and 16 KiB, in order;
  * with fewer in flight no call waits for others */
-TEST(what_gathers_keeps_to_the_bytes_of_a_frame)
+TEST(calls_that_gather_respect_the_bytes_of_a_frame)
 {
     enum { N = 8, BYTES = 3000 };
     static uint8_t ballast[FRAME_BYTES];
@@ -129,7 +129,7 @@ TEST(some_calls_travel_alone)
 
 /* A full server runs these first: they do not wait for the answers to others. */
 /* promise CH16 */
-TEST(what_settles_shares_with_its_like_only)
+TEST(settling_calls_share_frames_only_with_settling_calls)
 {
     enum { N = 3 };
     struct witness calls[N], settling[FRAMES], gathered[N];
@@ -154,7 +154,7 @@ TEST(what_settles_shares_with_its_like_only)
 /* A channel that takes only short answers does not know how long those of a message are together. */
 /* promise CH16: calls that wait, that may not be repeated, or that are long travel alone, and so do calls of methods
  * without the option and of channels with short messages; calls that settle travel together */
-TEST(a_channel_of_short_messages_shares_none)
+TEST(channel_with_a_small_message_limit_shares_no_frames)
 {
     struct witness calls[3 * FRAMES];
 
@@ -200,7 +200,7 @@ enum { N = 5 };
 
 static struct witness calls[N];
 
-/* N calls in one message, of which the server treats some so. */
+/* N calls in one message; the server applies the fault to some of them. */
 static void gather(const lks_rpc_method *method, server_fault fault)
 {
     fault.after += FRAMES + 1;
@@ -222,7 +222,7 @@ TEST(an_error_is_that_calls_alone)
     assert_int_equal(server_frames(server), FRAMES + 2);
 }
 
-TEST(a_lost_connection_is_told_to_each)
+TEST(lost_connection_ends_or_repeats_each_call_of_a_frame)
 {
     gather(&server_shared_plain, (server_fault){SERVER_CLOSES, 0, N}); /* these may not be repeated */
     assert_all(calls, N, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);

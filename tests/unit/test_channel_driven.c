@@ -218,7 +218,7 @@ static void step_inside(lks_call_function *function, void *arg, lks_code code, c
     code_of_step = lks_channel_step(arg, NULL);
 }
 
-TEST(what_would_never_end_is_refused)
+TEST(call_that_would_block_its_own_loop_is_refused)
 {
     ping_request request = ping("a");
     lks_call *call = NULL;

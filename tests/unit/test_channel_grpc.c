@@ -1,4 +1,4 @@
-/* A channel over gRPC to a host: what a call is given, and what it is told. */
+/* A channel over gRPC to a host: what a call sends, and what it gets back. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>

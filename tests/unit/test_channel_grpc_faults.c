@@ -52,7 +52,7 @@ static void reset_it(h2_server *s, h2_request *r)
 }
 
 /* promise GC2: a refused stream, and one after the last that a GOAWAY names, did not run: NO, and tried again */
-TEST(a_refused_stream_is_tried_again)
+TEST(refused_stream_is_retried)
 {
     reset_error = NGHTTP2_REFUSED_STREAM;
     serve((h2_step *const[]){reset_it, pong, NULL});
@@ -437,7 +437,7 @@ TEST(a_server_that_answers_pings_is_waited_for)
 }
 
 /* promise GC21 */
-TEST(a_server_that_answers_no_ping_is_left)
+TEST(connection_without_ping_answers_is_closed)
 {
     static const uint8_t settings[9] = {[3] = NGHTTP2_SETTINGS};
     const lks_call_options once = {.no_retry = true};

@@ -49,7 +49,7 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     free(calls);
 }
 
-TEST(nothing_is_left_of_a_closed_channel)
+TEST(closed_channel_leaks_nothing)
 {
     enum { WARM_UP = 20, ROUNDS = 200, BYTES_A_ROUND = 1024 }; /* the server keeps a record of each call */
     size_t descriptors = 0, threads = 0, bytes = 0;

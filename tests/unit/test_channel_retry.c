@@ -1,4 +1,4 @@
-/* What is sent again, what never is, and what `applied` then says: NO for a call that reached no server, MAYBE for
+/* Which calls are sent again, which never are, and their `applied`: NO for a call that reached no server, MAYBE for
  * one that may have reached one. */
 /* promise C31: a message that was written when the connection ended is lost: MAYBE */
 /* promise C33 */
@@ -17,12 +17,12 @@ static void fault(server_fault_kind kind, uint32_t times)
     server_add_fault(server, (server_fault){kind, 0, times});
 }
 
-/* ---- what is sent again -------------------------------------------------------- */
+/* ---- calls that are sent again -------------------------------------------------------- */
 
 /* promise CH4 */
 /* promise GD22 */
 /* promise W17 */
-TEST(a_lost_reply_is_asked_for_again_with_the_same_id)
+TEST(lost_reply_is_requested_again_with_the_same_id)
 {
     static const server_fault_kind losses[] = {SERVER_DROPS_REPLY, SERVER_CLOSES};
 
@@ -59,7 +59,7 @@ TEST(an_empty_id_is_filled_in_and_kept_for_all_tries)
 
 /* promise GD22 */
 /* promise W17 */
-TEST(a_server_that_did_nothing_is_asked_again)
+TEST(call_that_was_not_applied_is_repeated)
 {
     fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 3);
     run_ok(&server_plain, "a");
@@ -132,9 +132,9 @@ TEST(each_try_is_a_span_of_its_own)
     }
 }
 
-/* Only an option of the field says so, not its name. */
+/* Only the field's option matters, not its name. */
 /* promise CH4 */
-TEST(a_field_without_the_option_is_sent_as_it_is)
+TEST(field_without_the_option_is_sent_unchanged)
 {
     ping_request request = ping("order-1");
 
@@ -146,7 +146,7 @@ TEST(a_field_without_the_option_is_sent_as_it_is)
 }
 
 /* promise CH3 */
-TEST(refusals_are_final_unless_they_may_pass_and_the_call_insists)
+TEST(refusal_is_final_unless_it_is_transient_and_the_call_insists)
 {
     static const lks_code passing[] = {LKS_CANCELLED, LKS_UNKNOWN, LKS_DEADLINE_EXCEEDED, LKS_RESOURCE_EXHAUSTED,
                                        LKS_INTERNAL};
@@ -176,7 +176,7 @@ TEST(refusals_are_final_unless_they_may_pass_and_the_call_insists)
     run_to(&server_write, "a", &(lks_call_options){.insist = true}, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE);
 }
 
-/* ---- what is not --------------------------------------------------------------- */
+/* ---- calls that are not --------------------------------------------------------------- */
 
 /* promise W17: the client: a lost reply is asked for again if the call has a natural id or reads, else it is MAYBE;
  * one lost try makes the call MAYBE */
@@ -212,7 +212,7 @@ TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
     }
 }
 
-TEST(a_server_that_asks_for_more_time_than_there_is_is_not_asked_again)
+TEST(retry_after_beyond_the_deadline_is_not_retried)
 {
     lks_error error;
 
@@ -244,7 +244,7 @@ TEST(a_server_that_never_answers_makes_it_maybe_at_the_deadline)
     assert_one_call(server_seen(server), "a");
 }
 
-/* A server waits a second for its store before it says that there is none. Each try gets enough time to hear that. */
+/* A server waits a second for its store before it answers that there is none. Each try gets enough time for this. */
 /* promise CH1 */
 TEST(refusals_that_come_late_are_heard)
 {
@@ -262,7 +262,7 @@ TEST(refusals_that_come_late_are_heard)
 
 /* promise CH1: late refusals are received; if every try is NO the call is NO; a lost answer keeps the earlier refusal
  * as its cause */
-TEST(what_was_said_before_is_told_with_a_lost_answer)
+TEST(earlier_refusal_is_the_cause_of_a_lost_answer)
 {
     lks_error error;
 
@@ -274,7 +274,7 @@ TEST(what_was_said_before_is_told_with_a_lost_answer)
     assert_non_null(strstr(error.message, "; before that: scripted"));
 }
 
-TEST(replies_that_are_none_are_internal_and_those_too_long_are_lost)
+TEST(invalid_replies_are_internal_and_too_long_ones_are_lost)
 {
     static const struct {
         server_fault_kind kind;
@@ -367,14 +367,14 @@ TEST(calls_stay_with_a_server_until_it_dies)
     uint16_t port = server_port(used);
     server_add_fault(used, (server_fault){SERVER_HOLDS, 0, UINT32_MAX});
     for (size_t i = 0; i < 50; i++)
-        start_waiting(&server_write, "a", &calls[i]); /* no try of which ends for lack of time */
+        start_waiting(&server_write, "a", &calls[i]); /* none of its tries times out */
     assert_true(server_await(used, 51));
     assert_int_equal(server_seen(other), 0);
     server_stop(used);
     assert_all(calls, 50, LKS_OK, LKS_APPLIED_MAYBE);
     assert_int_equal(server_seen(other), 50);
 
-    struct server *back = server_start(port); /* calls do not go to it before the other one dies */
+    struct server *back = server_start(port); /* no calls go to it before the other one ends */
     assert_non_null(back);
     assert_true(server_await_accepted(back, 1));
     for (size_t i = 0; i < 50; i++)
@@ -448,7 +448,7 @@ static void await_state(lks_channel_state state)
 }
 
 /* promise CH42: a channel says whether a server is connected, and when that changes */
-TEST(a_channel_tells_its_state)
+TEST(channel_reports_its_state)
 {
     restart((lks_channel_options){.on_state = on_state});
     await_state(LKS_CHANNEL_READY);

@@ -1,5 +1,5 @@
-/* What is particular to the client's own SP engine: late answers, names that resolve to several addresses or none,
- * servers that speak something else. */
+/* Behaviour specific to the client's own SP engine: late answers, names that resolve to several addresses or none,
+ * servers that use another protocol. */
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -92,7 +92,7 @@ TEST(a_server_of_another_protocol_is_refused)
 
 /* ---- names and many servers ------------------------------------------------------------ */
 
-/* "localhost" may be ::1 first, where nobody listens. */
+/* "localhost" may be ::1 first, where nothing listens. */
 /* promise C34 */
 TEST(a_name_is_resolved_again_for_each_connection_and_may_be_left)
 {

@@ -4,7 +4,7 @@
 
 enum { BRIEF_MS = 100 };
 
-/* What the callback does, and what it did. */
+/* The script of the callback, and its record. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -91,7 +91,7 @@ TEST(a_token_that_lasts_is_fetched_once)
 }
 
 /* promise GC19 */
-TEST(a_token_that_has_ended_is_fetched_again)
+TEST(expired_token_is_fetched_again)
 {
     source.lasts_ms = 0;
     open_with_source();
@@ -104,7 +104,7 @@ TEST(a_token_that_has_ended_is_fetched_again)
 }
 
 /* promise GC20: a get_token that is slow or fails concerns only the calls that wait for it */
-TEST(a_call_waits_for_its_token_and_others_go_on)
+TEST(call_waits_for_its_token_and_others_do_not)
 {
     const lks_metadata own = {"authorization", "Basic x", 7};
     const lks_call_options with_own = {.metadata = &own, .n_metadata = 1};
@@ -149,7 +149,7 @@ TEST(a_call_that_waits_for_a_token_is_cancelled)
 }
 
 /* promise GC20 */
-TEST(a_source_that_fails_is_told_and_asked_again)
+TEST(failing_token_source_is_reported_and_asked_again)
 {
     lks_error error;
 

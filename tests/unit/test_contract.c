@@ -32,7 +32,7 @@ static void row_of(const lks_rpc_method *method, char *row, size_t size)
     snprintf(row + len, size - (size_t)len, "\n");
 }
 
-TEST(the_table_is_what_the_options_say)
+TEST(contract_table_matches_the_options)
 {
     FILE *page = fopen(CONTRACT_MD, "r");
     char line[512], row[512];

@@ -275,7 +275,7 @@ TEST(a_store_that_is_away_has_no_ok)
     expect("problem store, note persistence");
 }
 
-TEST(persistence_is_what_a_crash_loses)
+TEST(persistence_finding_says_what_a_crash_loses)
 {
     static const struct {
         lks_persistence persistence;

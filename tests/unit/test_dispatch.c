@@ -1,4 +1,4 @@
-/* Dispatch: admission, limits, plans, and what a call that spans groups says when one of them fails. */
+/* Dispatch: admission, limits, plans, and the error of a call over several groups when one of them fails. */
 #include <lockstock/v1/idempotency.lks.h>
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ TEST(a_bad_request_never_reaches_the_store)
 }
 
 /* promise W8: deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit */
-TEST(a_deadline_that_is_over_is_not_run)
+TEST(call_past_its_deadline_on_arrival_is_not_run)
 {
     const sink_call late = {.timeout_ms = 10, .received_ns = clock_now_ns() - 11000000};
     start_get_item(1, &late);
@@ -76,7 +76,7 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
 
 /* promise W11 */
 /* promise K16: a call whose deadline passes in the queue does not run */
-TEST(a_queued_call_whose_time_is_over_is_not_run)
+TEST(queued_call_past_its_deadline_is_not_run)
 {
     const sink_call brief = {.timeout_ms = 50};
     for (size_t i = 0; i < 3; i++)
@@ -236,10 +236,10 @@ static void answer_at_length(size_t i, size_t len)
     asked_answer_with(&here.store, i, &(store_result){.code = LKS_OK, .value = &value});
 }
 
-/* Of who is new they may be; then what came lately counts. */
+/* New connections are assumed to receive large replies; then the recent replies count. */
 /* promise K11: a call that is costly for the store takes more of the room to run, and eight times as much while its
  * answers may be large; calls that settle are bounded for each connection */
-TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown)
+TEST_WITH(large_answers_are_requested_a_few_at_a_time, setup_with_room, teardown)
 {
     enum { CALLS = 200, FEW = 40 };
     lks_get_request request = LKS_GET_REQUEST_INIT;
@@ -263,7 +263,7 @@ TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown
     assert_int_equal(here.store.n, CALLS);
 }
 
-/* Of those that queue, too: they were let in when nothing was made yet. */
+/* Also for queued calls: they were admitted when the reply was empty. */
 /* promise K9: a call whose answer cannot fit into its reply does not begin */
 TEST(calls_whose_message_is_full_are_not_begun)
 {
@@ -292,7 +292,7 @@ TEST(a_namespace_has_a_length)
 
 /* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
 /* promise F5 */
-TEST(an_entry_that_stands_twice_is_refused)
+TEST(duplicate_metadata_entry_is_refused)
 {
     static const char *const names[] = {"authorization", "lockstock-namespace"};
 

@@ -1,4 +1,4 @@
-/* Dispatch: calls that wait, and calls that are given up. */
+/* Dispatch: calls that wait, and abandoned calls. */
 #include "base/clock.h"
 #include "dispatch_scene.h"
 
@@ -12,7 +12,7 @@ static void start_waiting(void)
     start_waiting_of(1, NULL);
 }
 
-/* The reply of lock_acquire that says so: nobody's lease ends. */
+/* The reply of lock_acquire for a waiting call: no lease ends. */
 static void answer_queued(size_t i)
 {
     asked_answer_at(&here.store, i, "QUEUED 1 250");
@@ -92,7 +92,7 @@ static lks_rpc_arena *take(void *arg)
 
 static const sink_lender lender = {.give = give, .take = take};
 
-/* What the store is asked, in words. */
+/* The store's call as text. */
 static void words_of(const store_call *call, char *text, size_t size)
 {
     size_t len = (size_t)snprintf(text, size, "%.*s", (int)call->base.len, call->base.data);
@@ -104,7 +104,7 @@ static void words_of(const store_call *call, char *text, size_t size)
 /* Without a token: the one that was made up is the call's for as long as it waits. */
 /* promise K17: a waiting call frees its arena, keeps its request, and is restored from it; bytes beyond those of an
  * ordinary call count as held */
-TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
+TEST(waiting_call_frees_its_arena_and_is_restored)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
@@ -140,7 +140,7 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 
 /* A long request is held while it waits, and counts. */
 /* promise K17 */
-TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
+TEST(long_request_of_a_waiting_call_counts_as_bytes_held)
 {
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     ProtobufCMessageUnknownField unknown = {
@@ -254,7 +254,7 @@ TEST(a_grant_to_another_call_with_the_token_makes_it_ask)
 }
 
 /* The reply on its way may be older, and say that the call waits. */
-TEST(a_grant_for_a_call_that_asks_makes_it_ask_again)
+TEST(grant_during_a_question_makes_the_call_ask_again)
 {
     start_waiting();
     tell_grant(1, sent());
@@ -272,9 +272,9 @@ TEST(a_grant_with_too_few_fences_fails_and_is_undone)
     expect_abandoned();
 }
 
-/* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
+/* Redis is down when its wait ends: the answer does not wait, and the entry in Redis is removed later. */
 /* promise L52 */
-TEST(a_withdrawal_that_fails_is_made_up_for)
+TEST(failed_withdrawal_sets_a_lasting_alarm)
 {
     start_waiting();
     answer_queued(0);
@@ -285,7 +285,7 @@ TEST(a_withdrawal_that_fails_is_made_up_for)
 }
 
 /* promise L52: queue entries that a call left without an answer are removed as soon as Redis answers */
-TEST(an_acquire_that_may_have_queued_is_made_up_for)
+TEST(unanswered_acquire_sets_a_lasting_alarm)
 {
     start_waiting();
     answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -293,7 +293,7 @@ TEST(an_acquire_that_may_have_queued_is_made_up_for)
 }
 
 /* promise L52 */
-TEST(what_left_nothing_needs_no_lasting_alarm)
+TEST(acquire_that_left_no_entry_sets_no_lasting_alarm)
 {
     start_waiting();
     answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
@@ -301,7 +301,7 @@ TEST(what_left_nothing_needs_no_lasting_alarm)
     assert_string_equal(here.alarms.lasting, "");
 }
 
-/* Its place in the queue is kept: the same call goes on at another server. */
+/* Its place in the queue is kept: the same call continues at another server. */
 /* promise W14 */
 TEST(a_stopping_server_asks_nothing_more)
 {

@@ -1,4 +1,4 @@
-/* lks_enter and lks_leave against a service that answers as told: the lease while the work goes on, and its end. */
+/* lks_enter and lks_leave against a scripted service: the lease during the work, and its end. */
 /* promise C38: an entry is renewed until it is left; what may have been taken and is not returned is given back */
 
 #include <lockstock/lockstock.h>
@@ -87,7 +87,7 @@ static lks_leave_request ending(lks_leave_kind kind)
 }
 
 /* promise C38 */
-TEST(an_entry_is_renewed_until_it_is_left)
+TEST(entry_is_renewed_until_leave)
 {
     const lks_leave_request end = ending(LKS_LEAVE_KIND_COMPLETE);
     lks_entry *entry = entered(whole(SHORT_MS));
@@ -135,7 +135,7 @@ TEST(the_request_has_its_defaults)
 }
 
 /* promise C38 */
-TEST(what_a_server_says_is_lost_is_lost)
+TEST(entry_that_the_server_reports_lost_is_lost)
 {
     lks_entry *entry = entered(whole(SHORT_MS));
     const lks_leave_request end = ending(LKS_LEAVE_KIND_COMPLETE);
@@ -206,7 +206,7 @@ TEST(each_refusal_says_why)
     assert_int_equal(fake_calls(fake, FAKE_LEAVE), 0);
 }
 
-TEST(after_the_end_of_its_hold_it_can_be_left_again)
+TEST(leave_can_be_repeated_after_the_hold_ended)
 {
     const lks_leave_request done = ending(LKS_LEAVE_KIND_COMPLETE), failed = ending(LKS_LEAVE_KIND_RETRYABLE);
     lks_entry *entry = entered(whole(LEASE_MS));
@@ -221,7 +221,7 @@ TEST(after_the_end_of_its_hold_it_can_be_left_again)
 }
 
 /* A limit cannot be given back, nor what was sold at once. */
-TEST(what_cannot_be_given_back_is_left_without_a_call)
+TEST(entry_with_nothing_to_give_back_leaves_without_a_call)
 {
     const lks_leave_request end = ending(LKS_LEAVE_KIND_COMPLETE);
     lks_enter_request *request = whole(0);

@@ -37,7 +37,7 @@ static void check(const char *call, lks_code code)
 /* Refuses options, and says which. */
 #define NAMES(text, call) (SETS(LKS_INVALID_ARGUMENT, call), assert_non_null(strstr(error.message, text)))
 
-/* ---- what the calls need --------------------------------------------------------------------- */
+/* ---- requests of the calls --------------------------------------------------------------------- */
 
 static lks_once_verdict once(void *arg, lks_once_attempt *attempt)
 {

@@ -101,7 +101,7 @@ static wire_reply *reply_of(size_t n, size_t bytes)
     return reply;
 }
 
-/* What is too long is refused alone, and says truly whether it took effect. */
+/* Only the too long result is refused, with the correct `applied`. */
 TEST(a_result_that_does_not_fit_is_refused_alone)
 {
     const lks_rpc_method *methods[] = {&write_method, &read_method, &write_method};
@@ -131,7 +131,7 @@ TEST(a_reply_of_many_stays_within_its_limit)
         assert_true(lks_rpc_reply_fit(reply, methods, MAX) <= MAX);
         lks_rpc_arena_reset(arena);
     }
-    /* Failures with long texts, of methods that nobody knows. */
+    /* Failures with long texts, of unknown methods. */
     lks_error error;
     lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%255s", "x");
     memset(methods, 0, sizeof methods);

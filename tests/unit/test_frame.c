@@ -91,7 +91,7 @@ TEST(a_flood_of_calls_is_not_unpacked)
     free(bytes);
 }
 
-TEST(what_is_no_frame_is_refused)
+TEST(invalid_frame_is_refused)
 {
     static const struct {
         const char *bytes;
@@ -206,7 +206,7 @@ TEST(field_and_reason_travel)
     }
 }
 
-/* Of an older peer, which has no such fields, nothing is guessed; what a newer one says need not be known here. */
+/* For an older peer without these fields nothing is assumed; unknown values of a newer peer are accepted. */
 /* promise W19: a failure has a reason of the table and the wrong field, over SP and gRPC; a peer of another version
  * may send less */
 TEST(a_peer_of_another_version_says_less)
@@ -233,7 +233,7 @@ TEST(a_peer_of_another_version_says_less)
 }
 
 /* promise W16 */
-TEST_WITH(what_a_peer_leaves_open_is_read_carefully, NULL, NULL)
+TEST_WITH(missing_or_unknown_result_fields_read_as_maybe, NULL, NULL)
 {
     wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
     lks_error error;

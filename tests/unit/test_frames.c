@@ -10,7 +10,7 @@
 
 enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
 
-/* ---- a sink that keeps what it is given until the test answers it -------------- */
+/* ---- a sink that keeps calls until the test answers them -------------- */
 
 typedef struct keeper {
     struct started {
@@ -182,7 +182,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
 /* ---- tests -------------------------------------------------------------------- */
 
 /* promise F5 */
-TEST(metadata_that_stands_twice_is_told)
+TEST(duplicate_metadata_is_reported)
 {
     fixture *f = *state;
     send_frame_with(f, 0, 1, 2);
@@ -214,7 +214,7 @@ TEST(a_call_is_handed_on_as_it_came)
     answer_unavailable(&f->keeper.started[1]);
 }
 
-TEST(a_call_alone_is_told_so)
+TEST(single_call_of_a_frame_is_marked_as_single)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
@@ -270,7 +270,7 @@ TEST(a_frame_that_cannot_be_served_is_refused_as_a_whole)
 }
 
 /* promise W10 */
-TEST(what_is_no_frame_loses_its_connection)
+TEST(invalid_frame_closes_its_connection)
 {
     fixture *f = *state;
     frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &f->sender, 0);
@@ -316,7 +316,7 @@ TEST(a_message_beyond_its_connections_bytes_is_refused)
 
 /* A small one has its place in the room to run or to wait: so that many can wait. */
 /* promise K8 */
-TEST(what_a_long_message_keeps_counts_until_it_is_answered)
+TEST(bytes_of_a_long_message_count_until_it_is_answered)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
@@ -329,7 +329,7 @@ TEST(what_a_long_message_keeps_counts_until_it_is_answered)
     assert_int_equal(fake_callers.held, 0);
 }
 
-/* The share of a connection that is gone is there as long as it holds something, and no longer. */
+/* The share of a lost connection exists exactly as long as it holds bytes. */
 TEST(a_small_call_outlives_its_connections_share)
 {
     fixture *f = *state;
@@ -359,7 +359,7 @@ TEST(calls_whose_answers_cannot_fit_are_not_begun)
 
 /* A client that gathers calls of several callers does not know how long their answers are together. */
 /* promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB */
-TEST(the_reply_to_several_calls_is_limited_to_what_every_client_accepts)
+TEST(reply_to_several_calls_has_at_most_one_mib)
 {
     enum { N = 256, ANSWER = REPLY_BYTES_MAX - 8 };
     fixture *f = *state;

@@ -1,10 +1,10 @@
-/* gRPC: what is answered and how, and what ends a call. */
+/* gRPC: answers, and the ends of a call. */
 #include "grpc_scene.h"
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
 /* promise F5: a duplicate `authorization` or `lockstock-namespace` is INVALID_ARGUMENT, over SP and gRPC */
-TEST(a_header_that_stands_twice_is_told)
+TEST(duplicate_header_is_reported)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
                                          "Bearer y",      NULL};
@@ -154,7 +154,7 @@ TEST(requests_that_are_refused)
     expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0", 3, false), "13", "the last message is incomplete");
     expect_refused(h2_peer_call(p, PATH, NULL, "\1\0\0\0\0", 5, false), "13",
                    "the message is compressed, but grpc-encoding does not say how");
-    /* Known before the client has sent all: it is told to stop, after the answer. */
+    /* Refused before the client has sent everything: it is asked to stop, after the answer. */
     expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8", "the message is too long");
     expect_refused(h2_peer_call(p, "/test.v1.Test/Other", NULL, "", 0, true), "12",
                    "method: this server has no such method");
@@ -173,9 +173,9 @@ TEST(requests_that_are_refused)
     stop();
 }
 
-/* Who may not know hears of no method, and nothing of his is unpacked. */
+/* A caller without access does not learn of methods, and its request is not unpacked. */
 /* promise G3 */
-TEST(who_is_not_let_in_is_refused_at_the_headers)
+TEST(caller_without_access_is_refused_at_the_headers)
 {
     static const char *const gzip[] = {"grpc-encoding", "gzip", NULL};
     static const uint8_t no_gzip[] = {1, 0, 0, 0, 3, 1, 2, 3};
@@ -242,7 +242,7 @@ TEST(concurrent_calls_have_a_limit)
     stop();
 }
 
-/* Who does not heed the limit: the call is refused as one that was never seen. */
+/* A client that ignores the limit: the call is refused like one that was never seen. */
 /* promise G4 */
 TEST(calls_beyond_the_limit_are_refused)
 {
@@ -259,7 +259,7 @@ TEST(calls_beyond_the_limit_are_refused)
     stop();
 }
 
-/* Who has calls that queue is not read, until none does. */
+/* A connection with queued calls is not read until none is queued. */
 /* promise G14: waiting calls have streams of their own, so that the call that ends their wait finds one; a connection
  * with queued calls is not read further */
 TEST(calls_that_queue_stop_the_reading)
@@ -275,12 +275,12 @@ TEST(calls_that_queue_stop_the_reading)
     call_text(p, 'c');
     turns(50);
     assert_int_equal(here.n, 2);
-    pass_ms(100000); /* nobody can be late whom we do not read */
+    pass_ms(100000); /* an unread peer cannot be late */
     fake_caller_queues(c, false);
     run_until_taken(3);
     turns(20);
     assert_false(h2_peer_answer(p, late)->closed);
-    fake_caller_queues(c, true); /* and once more */
+    fake_caller_queues(c, true); /* and again */
     call_text(p, 'd');
     run_until_taken(4);
     call_text(p, 'e');
@@ -305,7 +305,7 @@ TEST(a_cancelled_call_is_lost_alone)
     assert_ptr_equal(here.last_lost, &here.taken[0]);
     assert_ptr_equal(here.taken[0].call.caller, here.taken[1].call.caller);
     assert_int_equal(fake_caller_number(here.taken[0].call.caller), 1);
-    succeed(0, 1); /* to nobody */
+    succeed(0, 1); /* its client has gone */
     succeed(1, 1);
     run_until_answered(1);
     expect_header(1, "grpc-status", "0");

@@ -108,7 +108,7 @@ TEST(resets_have_a_rate)
 }
 
 /* promise G7 */
-TEST(floods_of_what_costs_little_to_send)
+TEST(floods_of_cheap_frames_are_bounded)
 {
     static const cheap all[] = {
         {NGHTTP2_WINDOW_UPDATE, 0, 0, 4, .data = "\0\0\0\1"},
@@ -177,7 +177,7 @@ TEST(headers_by_reference_are_not_decoded_without_end)
     }
 }
 
-/* Calls whose headers are longer than was announced, and short enough to be refused alone. */
+/* Calls whose headers exceed the announced limit, but are short enough to refuse only the call. */
 TEST(long_headers_by_reference_are_a_flood)
 {
     static uint8_t frame[2 * VALUE];
@@ -198,9 +198,9 @@ TEST(long_headers_by_reference_are_a_flood)
     stop();
 }
 
-/* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
+/* nghttp2 reads on after the frame that ends the connection, unless it is stopped. */
 /* promise G7 */
-TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
+TEST(bytes_after_a_flood_in_one_read_are_ignored)
 {
     static const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
     static const struct {

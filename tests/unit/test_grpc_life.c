@@ -1,4 +1,4 @@
-/* gRPC: pings that tell whether a peer lives, and connections that grow old. */
+/* gRPC: pings that check whether a peer is alive, and the maximum age of connections. */
 #include "grpc_scene.h"
 
 static void tick_after(uint64_t ms)
@@ -18,7 +18,7 @@ static h2_peer *start_living(grpc_life_options life)
 }
 
 /* promise CN12: a gRPC peer that is silent is pinged, and given up when it does not answer */
-TEST(who_answers_pings_stays)
+TEST(peer_that_answers_pings_keeps_its_connection)
 {
     start_living((grpc_life_options){.keepalive_ms = 5000, .keepalive_timeout_ms = 2000});
     for (int i = 0; i < 4; i++) {
@@ -32,7 +32,7 @@ TEST(who_answers_pings_stays)
 }
 
 /* promise CN12 */
-TEST(who_answers_no_ping_is_given_up)
+TEST(peer_without_ping_answers_is_closed)
 {
     h2_peer *p = start_living((grpc_life_options){.keepalive_ms = 5000, .keepalive_timeout_ms = 2000});
 
@@ -47,7 +47,7 @@ TEST(who_answers_no_ping_is_given_up)
 }
 
 /* promise CN12 */
-TEST(who_is_not_read_is_not_given_up)
+TEST(peer_that_is_not_read_is_not_closed_for_pings)
 {
     h2_peer *p = start_living((grpc_life_options){.keepalive_ms = 5000, .keepalive_timeout_ms = 2000});
 
@@ -63,7 +63,7 @@ TEST(who_is_not_read_is_not_given_up)
 }
 
 /* promise CN13: a gRPC peer that pings more often than it may is told ENHANCE_YOUR_CALM */
-TEST(who_pings_too_often_is_calmed)
+TEST(peer_that_pings_too_often_gets_a_goaway)
 {
     h2_peer *p = start_living((grpc_life_options){.ping_min_ms = 5000});
 

@@ -38,7 +38,7 @@ TEST(answers_that_wait_hold_calls_back)
 }
 
 /* promise CN6 */
-TEST(who_queues_is_read_when_it_is_held)
+TEST(queued_peer_is_read_when_its_output_is_full)
 {
     enum { ANSWERS = 5, LEN = 250000 };
     start_with(NULL, 0);
@@ -58,10 +58,10 @@ TEST(who_queues_is_read_when_it_is_held)
     stop();
 }
 
-/* What a connection holds is counted, and beyond its part it gets errors; nothing else is lost. */
+/* The bytes of a connection are counted, and beyond its share its calls get errors; nothing else is lost. */
 /* promise G6: bytes count on the connection's share as long as they are held; a running or waiting call of usual size
  * has its own place and does not count */
-TEST(what_is_beyond_the_budget_is_refused)
+TEST(call_beyond_the_budget_is_refused)
 {
     static const char piece[100];
     h2_peer *p = start();
@@ -93,7 +93,7 @@ TEST(what_is_beyond_the_budget_is_refused)
 
 /* A call that runs is its fields, and one that is answered its answer. */
 /* promise G6 */
-TEST(requests_and_headers_are_let_go)
+TEST(requests_and_headers_are_freed_early)
 {
     enum { LEN = 100000 };
     static char big[LEN + 5] = {0, 0, LEN >> 16, (char)(LEN >> 8 & 0xff), (char)(LEN & 0xff)};
@@ -164,7 +164,7 @@ TEST(headers_must_come_in_time)
 
 /* promise G9 */
 /* promise G12 */
-TEST(streams_must_go_on)
+TEST(streams_must_make_progress)
 {
     static const char *const timeout[] = {"grpc-timeout", "100S", NULL};
     h2_peer *p = start();
@@ -178,7 +178,7 @@ TEST(streams_must_go_on)
     assert_false(h2_peer_answer(p, call)->closed);
     pass_ms(11000);
     expect_deadline(call);
-    /* Who has asked all may listen for as long as it said. */
+    /* A client that has sent its whole request may wait until its own timeout. */
     size_t watch = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, false);
     run_until_messages(3);
     pass_ms(1000000);
@@ -199,7 +199,7 @@ TEST(streams_must_go_on)
 /* A connection that has sent no whole call is idle, whatever it began. */
 /* promise G12: a request must be complete within `grpc-timeout` or `--request-ms`: DEADLINE_EXCEEDED, NO; incomplete
  * headers end the connection; a client without a complete call counts as idle */
-TEST(who_only_begins_calls_is_idle)
+TEST(peer_without_a_whole_call_is_idle)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 50};
     start_with(&soon, 0);
@@ -219,7 +219,7 @@ TEST(who_only_begins_calls_is_idle)
 /* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
 /* promise G13: an answer that the client does not read is dropped in time, alone; when none is read, with its
  * connection */
-TEST(who_takes_no_answers_is_given_up)
+TEST(peer_that_takes_no_answers_is_closed)
 {
     start_with(NULL, 0);
     h2_peer *p = open_peer(1);

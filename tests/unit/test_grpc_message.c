@@ -8,7 +8,7 @@
 
 enum { MAX = 100000 };
 
-TEST(what_gzip_makes_no_smaller_goes_as_it_is)
+TEST(incompressible_message_is_sent_uncompressed)
 {
     uint8_t text[64];
     size_t n;
@@ -46,7 +46,7 @@ static lks_code code_of(const uint8_t *data, size_t len, bool gzip, size_t *allo
     return code;
 }
 
-TEST(what_is_too_long_is_refused_at_its_prefix)
+TEST(too_long_message_is_refused_at_its_prefix)
 {
     const uint8_t just[] = {0, 0, 1, 0x86, 0xa0}, more[] = {0, 0, 1, 0x86, 0xa1}, most[] = {0, 255, 255, 255, 255};
     size_t allocated;
@@ -159,7 +159,7 @@ TEST(gzip_of_any_level)
     }
 }
 
-TEST(what_is_no_gzip)
+TEST(invalid_gzip_is_refused)
 {
     const uint8_t noise[] = {1, 0, 0, 0, 4, 'n', 'o', 'n', 'e'}, empty[] = {1, 0, 0, 0, 0};
     size_t len;

@@ -1,4 +1,4 @@
-/* What the frames of a connection cost, in any pieces, by a clock of the test's own. */
+/* The cost of a connection's frames, in any pieces, with a test clock. */
 /* promise G7 */
 
 #include <nghttp2/nghttp2.h>
@@ -62,7 +62,7 @@ static size_t count_new(uint8_t type, uint8_t flags, uint32_t id, size_t len)
     return count(&m, type, flags, id, len);
 }
 
-TEST(what_brings_nothing_is_struck)
+TEST(frames_without_content_are_counted_as_strikes)
 {
     assert_int_equal(count_new(NGHTTP2_RST_STREAM, 0, 1, 4), GRPC_STRIKES_MAX);
     assert_int_equal(count_new(NGHTTP2_PING, 0, 0, 8), GRPC_STRIKES_MAX);
@@ -79,7 +79,7 @@ TEST(what_brings_nothing_is_struck)
     assert_int_equal(count_new(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, 0), GRPC_STRIKES_MAX);
 }
 
-TEST(data_is_what_is_not_padding)
+TEST(padding_does_not_count_as_data)
 {
     uint8_t frame[9 + 512] = {0, 1, 255, NGHTTP2_DATA, PADDED, 0, 0, 0, 1, 255}; /* 511: length, 255 of data */
     assert_int_equal(count_new(NGHTTP2_DATA, 0, 1, 256), MANY);
@@ -146,8 +146,8 @@ TEST(strikes_leak_away)
     assert_in_range(n, 2 * GRPC_STRIKES_MAX - 10, 2 * GRPC_STRIKES_MAX + 10);
 }
 
-/* However the bytes are cut, the same frames are taken, and what is good ends before the
- * frame that is one too many. */
+/* In any pieces the same frames are taken, and the good part ends before the
+ * first frame over the limit. */
 TEST(pieces_do_not_matter)
 {
     uint8_t bytes[4096];

@@ -95,7 +95,7 @@ TEST(a_stream_whose_client_takes_nothing_is_reset)
     stop();
 }
 
-/* What was handed on counts no longer. */
+/* Delivered messages do not count any more. */
 /* promise G6 */
 TEST(a_stream_may_carry_any_number_of_bytes)
 {

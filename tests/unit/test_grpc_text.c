@@ -1,4 +1,4 @@
-/* What gRPC writes into headers: timeouts, messages, details. */
+/* The text in gRPC's headers: timeouts, messages, details. */
 /* promise G10: timeouts, messages and details have the format of gRPC */
 
 #include "base/base64.h"

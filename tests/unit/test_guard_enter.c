@@ -1,4 +1,4 @@
-/* Guards against services that answer as told: what the guards give back, and what they make of an odd answer. */
+/* Guards against scripted services: what the guards give back, and how they handle an invalid answer. */
 /* promise GD23: what was refused after an unanswered Enter is given back; a REPLAY without a result is INTERNAL, MAYBE */
 
 #include <pthread.h>
@@ -86,7 +86,7 @@ static lks_error refusal_by(const lks_rpc_guard *guard, bool unanswered_before)
 }
 
 /* The guard's first Enter may be granted after the refusal of its second. */
-TEST(what_is_refused_after_an_unanswered_try_is_given_back)
+TEST(refusal_after_an_unanswered_try_is_followed_by_a_leave)
 {
     fake_behave(fake, (fake_manner){.fails[FAKE_ENTER] = LKS_UNAVAILABLE,
                                     .applied = LKS_APPLIED_MAYBE,

@@ -1,4 +1,4 @@
-/* What guards read of a request. */
+/* The fields that guards read from a request. */
 /* promise GD1 */
 
 #include "host/guard/keys.h"
@@ -37,7 +37,7 @@ static void expect_refusal(const buy_request *request, const char *const *paths,
     assert_int_equal(error.applied, LKS_APPLIED_NO);
 }
 
-TEST(a_single_value_is_the_key_as_it_is)
+TEST(single_value_is_the_unchanged_key)
 {
     buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
 
@@ -128,7 +128,7 @@ TEST(values_of_one_path_are_not_taken_for_those_of_the_next)
     expect_key(&request, PATHS("items", "places.street"), "g", "g:a:b::a");
 }
 
-/* Of proto2, whose defaults are not what a caller has set. */
+/* proto2: a default is not a value that the caller set. */
 TEST(a_field_that_is_absent_is_not_set_although_it_has_a_default)
 {
     Lockstock__Test__Presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
@@ -149,7 +149,7 @@ TEST(a_field_that_is_absent_is_not_set_although_it_has_a_default)
     free(text);
 }
 
-TEST(what_is_not_set_or_too_long_is_refused_by_its_path)
+TEST(unset_or_too_long_key_is_refused_by_its_path)
 {
     char *items[] = {a, empty};
     char text[BYTES_MAX + 2] = "";
@@ -257,7 +257,7 @@ TEST(the_order_of_a_maps_entries_does_not_count_and_that_of_a_list_does)
     assert_false(same(&buy, &one, &buy, &other));
 }
 
-/* As protobuf-c leaves them where proto2 says what a key is that is not sent. */
+/* Their keys are NULL: protobuf-c leaves an unsent key of proto2 so. */
 TEST(entries_without_a_key_are_ordered_like_others)
 {
     quantity none = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT, one_more = none, with = none;

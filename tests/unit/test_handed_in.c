@@ -184,7 +184,7 @@ TEST(a_name_is_every_descriptor_of_it)
 }
 
 /* promise CH36 */
-TEST(what_does_not_listen_is_refused)
+TEST(descriptor_that_does_not_listen_is_refused)
 {
     int closed = tcp_socket(true);
 

@@ -57,7 +57,7 @@ static void count(struct timer *timer)
         heap_clear(&heap, &all[1]);
 }
 
-TEST(what_is_due_runs_once_in_order)
+TEST(due_timers_run_once_in_order)
 {
     assert_true(heap_reserve(&heap, TIMERS));
     for (size_t i = 0; i < TIMERS; i++) {

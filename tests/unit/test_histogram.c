@@ -53,7 +53,7 @@ TEST(count_sum_and_greatest_are_exact)
     assert_int_equal(histogram_at(&h, 1), h.max);
 }
 
-TEST(what_is_beyond_the_range_counts_as_its_end)
+TEST(value_beyond_the_range_counts_as_the_maximum)
 {
     h = (histogram){0};
     assert_int_equal(histogram_at(&h, 0.5), 0);

@@ -199,7 +199,7 @@ TEST(a_deadline_passes_by_its_timeout)
     end_call(call, LKS_DEADLINE_EXCEEDED);
 }
 
-TEST(its_close_cancels_what_runs_on_the_closing_thread)
+TEST(close_cancels_running_calls_on_the_closing_thread)
 {
     lks_call *call;
 

@@ -149,7 +149,7 @@ static void expect_ok(lks_call *call)
 
 /* promise CH23: at its deadline a call is answered for and its handler is told; it counts until its handler has
  * ended */
-TEST(a_deferred_call_is_answered_for_when_the_host_s_time_is_over)
+TEST(deferred_call_is_answered_at_its_deadline)
 {
     open_host((lks_host_options){.timeout_ms = 100, .in_flight_max = 1}, NULL, 0);
     expect_end(start(&shop_look_method, PATIENCE_MS), LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
@@ -211,7 +211,7 @@ TEST(many_deferred_calls_end_at_their_deadline_over_each_wire)
     }
 }
 
-/* Each of them is told once that its connection is gone. */
+/* Each handler is informed once that its connection is lost. */
 TEST(many_deferred_calls_lose_their_connection)
 {
     for (size_t w = 0; w < N_SCHEMES; w++) {

@@ -1,4 +1,4 @@
-/* What a handler learns of who calls, and what it may answer. */
+/* What a handler knows of its caller, and the answers that it may give. */
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -332,7 +332,7 @@ TEST(a_handler_knows_all_names_of_the_certificate)
 }
 
 /* promise CH29: the host's callback decides who calls, before the handler */
-TEST(a_callback_decides_who_calls)
+TEST(authenticate_callback_decides_the_principal)
 {
     const lks_host_options options = {.authenticate = authenticate, .authenticate_arg = "this shop"};
     char url[300];
@@ -387,7 +387,7 @@ static void on_line(void *arg, bool warns, const char *event, const char *line)
 }
 
 /* promise CH30: an answer that cannot be sent is INTERNAL, and the log names the method */
-TEST(what_a_handler_may_not_answer)
+TEST(invalid_answers_of_a_handler_are_internal)
 {
     static const struct {
         lks_code code;

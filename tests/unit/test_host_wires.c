@@ -217,7 +217,7 @@ static void each_refusal_has_its_code(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-static void a_response_too_long_is_told_truly(void **state)
+static void too_long_response_is_refused_with_correct_applied(void **state)
 {
     static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
     void *caller = start((lks_host_options){.message_bytes_max = MESSAGE_BYTES});
@@ -262,7 +262,7 @@ static void handlers_run_side_by_side(void **state)
 
 /* A connection that sends more than it may have under way is read on when there is room again. */
 /* promise CH9 */
-static void what_one_connection_sends_is_served_in_time(void **state)
+static void calls_beyond_the_connection_limit_are_served_later(void **state)
 {
     void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_per_connection = 2});
 
@@ -282,7 +282,7 @@ static void what_one_connection_sends_is_served_in_time(void **state)
     assert_int_equal(the_shop.bought, n);
 }
 
-/* Who has one call is served before the second of who has many. */
+/* A connection with one call is served before the second call of a connection with many. */
 /* promise CH10: connections take turns */
 static void connections_take_turns(void **state)
 {
@@ -306,7 +306,7 @@ static void connections_take_turns(void **state)
         expect_ok(many);
 }
 
-/* Only what a thread has already is run. */
+/* Only calls that already have a thread are run. */
 /* promise CH11 */
 static void calls_of_a_lost_connection_are_not_run(void **state)
 {
@@ -353,7 +353,7 @@ static void a_cancelled_call_is_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-/* The caller reads nothing, so it answers no ping, and heeds no GOAWAY. */
+/* The caller reads nothing, so it answers no ping and ignores GOAWAY. */
 static void a_silent_or_old_connection_ends(void **state)
 {
     static const lks_host_options options[] = {{.keepalive_ms = 1000, .keepalive_timeout_ms = 1000},
@@ -380,7 +380,7 @@ static void a_call_ends_at_its_deadline(void **state)
     expect_failure(caller, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "the deadline passed while the call ran");
     expect_failure(caller, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
     shop_open();
-    send_call(caller, &shop_look_method, "", 0, 0); /* the connection goes on */
+    send_call(caller, &shop_look_method, "", 0, 0); /* the connection still works */
     expect_ok(caller);
     assert_int_equal(the_shop.bought, 0);
 }
@@ -423,7 +423,7 @@ static void *start_with_a_call_that_waits(void)
 }
 
 /* promise CH12 */
-static void closing_lets_what_waits_run(void **state)
+static void closing_runs_waiting_calls(void **state)
 {
     void *caller = start_with_a_call_that_waits();
     outcome out;
@@ -438,7 +438,7 @@ static void closing_lets_what_waits_run(void **state)
 }
 
 /* promise CH12: a closing host refuses waiting calls, waits for running ones, and informs gRPC clients */
-static void closing_at_once_refuses_what_waits(void **state)
+static void closing_at_once_refuses_waiting_calls(void **state)
 {
     void *caller = start_with_a_call_that_waits();
 
@@ -456,17 +456,17 @@ static const struct {
 } cases[] = {
     {"a_handler_knows_its_call", a_handler_knows_its_call},
     {"each_refusal_has_its_code", each_refusal_has_its_code},
-    {"a_response_too_long_is_told_truly", a_response_too_long_is_told_truly},
+    {"too_long_response_is_refused_with_correct_applied", too_long_response_is_refused_with_correct_applied},
     {"a_request_too_long_is_not_taken", a_request_too_long_is_not_taken},
     {"handlers_run_side_by_side", handlers_run_side_by_side},
-    {"what_one_connection_sends_is_served_in_time", what_one_connection_sends_is_served_in_time},
+    {"calls_beyond_the_connection_limit_are_served_later", calls_beyond_the_connection_limit_are_served_later},
     {"connections_take_turns", connections_take_turns},
     {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
     {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
     {"a_silent_or_old_connection_ends", a_silent_or_old_connection_ends},
     {"a_call_ends_at_its_deadline", a_call_ends_at_its_deadline},
-    {"closing_lets_what_waits_run", closing_lets_what_waits_run},
-    {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
+    {"closing_runs_waiting_calls", closing_runs_waiting_calls},
+    {"closing_at_once_refuses_waiting_calls", closing_at_once_refuses_waiting_calls},
 };
 
 /* ---- options --------------------------------------------------------------------------------------- */
@@ -504,7 +504,7 @@ TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
 }
 
 /* Services are added before the first listen, each once. */
-TEST_WITH(an_address_that_cannot_be_served_is_told, no_set_up, tear_down)
+TEST_WITH(invalid_listen_address_is_reported, no_set_up, tear_down)
 {
     static const struct {
         const char *url;
@@ -590,8 +590,8 @@ TEST_WITH(a_host_without_a_channel_takes_no_service_with_a_guard, no_set_up, tea
     assert_string_equal(error.message, "/lockstock.test.Shop/Buy: has a guard, but options.guards is NULL");
 }
 
-/* With TLS 1.3 a client hears of it only when it reads: here the greeting. */
-TEST_WITH(who_must_show_a_certificate_is_not_served_without, no_set_up, tear_down)
+/* With TLS 1.3 a client learns of it only when it reads: here the greeting. */
+TEST_WITH(client_without_a_required_certificate_is_not_served, no_set_up, tear_down)
 {
     wire tls = {.scheme = "tls", .driver = &sp_driver, .is_encrypted = true};
 

@@ -1,4 +1,4 @@
-/* The reader of HTTP/1.1: what it takes, and what it refuses because two readers could disagree about it. */
+/* The reader of HTTP/1.1: what it accepts, and the ambiguous input that it refuses. */
 #include "net/http/http1.h"
 #include "test.h"
 

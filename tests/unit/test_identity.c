@@ -1,5 +1,5 @@
-/* Who may do what: the whole matrix of evidence, rights and namespaces, and files that
- * say something else than they should. */
+/* Access control: the whole matrix of credentials, rights and namespaces, and invalid
+ * files. */
 #include <unistd.h>
 
 #include "calls/identity.h"
@@ -70,7 +70,7 @@ static lks_code judge(const identity *i, credentials c, const lks_rpc_method *me
 
     if (code != LKS_OK) {
         assert_int_equal(error.applied, LKS_APPLIED_NO);
-        /* The same words for every reason: nothing tells what exists. */
+        /* The same words for every reason: nothing reveals what exists. */
         assert_string_equal(error.message,
                             code == LKS_UNAUTHENTICATED ? "the caller is not known" : "the caller may not do this");
         assert_int_equal(error.reason,
@@ -105,7 +105,7 @@ TEST(without_a_policy_everybody_may)
 }
 
 /* promise A1 */
-TEST(with_a_policy_nobody_unknown_may)
+TEST(with_a_policy_unknown_callers_are_refused)
 {
     const uid_t stranger = 7;
     identity *i = load("[shop]\n* = READ\n", DIGEST_OF_SESAME " shop\n");
@@ -120,7 +120,7 @@ TEST(with_a_policy_nobody_unknown_may)
 }
 
 /* promise A2 */
-TEST(effects_are_said_for_each_service)
+TEST(rights_are_granted_for_each_service)
 {
     static const struct {
         const char *right;
@@ -214,7 +214,7 @@ TEST(tokens_end_and_two_live_side_by_side)
     identity_free(i);
 }
 
-/* What Windows and editors make of a file; comments; a principal in two sections. */
+/* Files as Windows and editors write them; comments; a principal in two sections. */
 TEST(files_of_all_kinds_are_read)
 {
     identity *i = load("\xEF\xBB\xBF[a]\r\n; a comment\r\nnamespace = n ; another\r\n  \r\n[b]\r\ncertificate=b\r\n"
@@ -225,12 +225,12 @@ TEST(files_of_all_kinds_are_read)
     assert_int_equal(judge(i, bearer("Bearer sesame"), &admin, NULL), LKS_PERMISSION_DENIED);
     assert_int_equal(judge(i, bearer("Bearer open"), &reads, ""), LKS_OK);
     identity_free(i);
-    i = load("", ""); /* nobody may do anything */
+    i = load("", ""); /* all callers are refused */
     assert_int_equal(judge(i, (credentials){0}, &reads, NULL), LKS_UNAUTHENTICATED);
     identity_free(i);
 }
 
-/* Of packages with services of the same name, and of methods that are in no contract. */
+/* Services of the same name in other packages, and methods that are in no contract. */
 /* promise A2 */
 TEST(a_service_may_be_named_with_its_package)
 {
@@ -254,10 +254,10 @@ TEST(a_service_may_be_named_with_its_package)
     identity_free(i);
 }
 
-/* Only "Bearer" says a token, and one of no bytes is none. */
+/* Only "Bearer" carries a token, and an empty token is invalid. */
 /* promise A4: a token is valid until it expires, only as Bearer, and is checked before certificate and uid; a wrong
  * token fails although those are right */
-TEST(other_schemes_are_nobody)
+TEST(other_authorization_schemes_are_unauthenticated)
 {
     static const char *const headers[] = {"Basic sesame",    "Digest sesame", "Bearer",         "Bearer ",
                                           "sesame",          "Bearersesame",  "Bearer  sesame", "Bearer sesame ",
@@ -358,7 +358,7 @@ TEST(files_that_are_wrong_are_refused)
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_OPEN " a\n" DIGEST_OF_THIRD " a\n", "two tokens"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a 99999999999999999999\n", "seconds"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a -5\n", "seconds"},
-        /* What could be read in two ways. */
+        /* Ambiguous files. */
         {"[a]\ncertificate = x\n[b]\ncertificate = X\n", NULL, "may be given once, for one principal"},
         {"[a]\nuid = 5\n[b]\nuid = 05\n", NULL, "may be given once, for one principal"},
         {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n",
@@ -390,7 +390,7 @@ TEST(files_that_are_wrong_are_refused)
 }
 
 /* promise K10: a caller without access does not learn that a method does not exist */
-TEST(who_is_known_is_known_without_a_method)
+TEST(known_caller_is_known_without_a_method)
 {
     identity *i = load("[shop]\ncertificate = shop.internal\nStockService = READ\n", NULL);
     assert_int_equal(judge(i, (credentials){.certificate = "shop.internal"}, NULL, NULL), LKS_OK);

@@ -164,7 +164,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Calls, and says what the caller got and which steps ran. */
+/* Makes a call, and expects its result and the steps that ran. */
 static void expect(lks_code code, lks_applied applied, const char *answer, const char *trace)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
@@ -183,7 +183,7 @@ static void expect(lks_code code, lks_applied applied, const char *answer, const
 /* ---- cases ------------------------------------------------------------------------------------------ */
 
 /* promise CH37: interceptors run around a call in their order, and `after` runs for those that admitted it */
-TEST(interceptors_stand_around_a_call_in_their_order)
+TEST(interceptors_run_around_a_call_in_order)
 {
     expect(LKS_OK, LKS_APPLIED_UNSPECIFIED, "new", " before-a before-b handler after-b OK after-a OK");
     here.handler = LKS_ABORTED;
@@ -219,7 +219,7 @@ TEST(an_interceptor_defers_the_call)
 }
 
 /* promise CH37 */
-TEST(a_call_that_is_stopped_in_an_interceptor_is_left)
+TEST(call_stopped_in_an_interceptor_leaves_all_of_them)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_call *call = NULL;

@@ -1,5 +1,5 @@
-/* The JSON mapping: what is refused and how it is said, limits, and the text that is printed. That the
- * mapping is Google's is tests/interop/json_mapping.py. */
+/* The JSON mapping: refusals and their messages, limits, and printed text. That the
+ * mapping is Google's is tested by tests/interop/json_mapping.py. */
 
 #include "json.pb-c.h"
 #include "rpc/json/json.h"
@@ -68,7 +68,7 @@ static const char *print(const void *message, lks_rpc_json_options options)
 }
 
 /* promise J1: an error names its path: "lines[2].sku: unknown field" */
-TEST(the_path_of_what_is_wrong_is_named)
+TEST(the_path_of_an_error_is_named)
 {
     assert_refused("{\"colour\":1}", "colour: unknown field");
     assert_refused("{\"inners\":[{},{},{\"sku\":1}]}", "inners[2].sku: unknown field");
@@ -83,7 +83,7 @@ TEST(the_path_of_what_is_wrong_is_named)
     assert_refused("[1]", "Everything: must be an object");
 }
 
-TEST(what_is_no_json_is_told_with_its_place)
+TEST(invalid_json_is_reported_with_its_position)
 {
     assert_refused("", "line 1, column 0: not JSON");
     assert_refused("{\n\"word\":", "line 2, column 7: not JSON");
@@ -97,7 +97,7 @@ TEST(what_is_no_json_is_told_with_its_place)
 }
 
 /* promise J2: a field is given once, by either name, and one field of a oneof */
-TEST(a_field_stands_once)
+TEST(duplicate_field_is_refused)
 {
     assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
     assert_refused("{\"aBool\":true,\"a_bool\":true}", "a_bool: given twice, by two names");
@@ -274,7 +274,7 @@ TEST(a_required_field_is_named)
     assert_string_equal(error.message, "deeper.name: required and missing");
 }
 
-TEST(what_is_printed)
+TEST(message_is_printed_as_json)
 {
     const everything *message =
         parse("{\"anInt64\":-5,\"aDouble\":0.1,\"aFloat\":0.1,\"someText\":\"a\\\"\\u0001\\n\",\"inner\":{},"
@@ -293,7 +293,7 @@ TEST(what_is_printed)
                         "{\"name\":\"a\",\"pairs\":[]}");
 }
 
-TEST(text_that_is_no_utf8_is_not_printed)
+TEST(invalid_utf8_is_not_printed)
 {
     everything message = LOCKSTOCK__TEST__JSON__EVERYTHING__INIT;
     Lockstock__Test__Json__Inner inner = LOCKSTOCK__TEST__JSON__INNER__INIT, *inners[] = {&inner};
@@ -308,7 +308,7 @@ TEST(text_that_is_no_utf8_is_not_printed)
     assert_string_equal(error.message, "inners[0].name: not valid UTF-8");
 }
 
-/* What the wire leaves out of a map's entry is there all the same. */
+/* Fields that the wire omits from a map entry are present. */
 TEST(an_entry_without_a_value_is_printed_with_one)
 {
     const uint8_t wire[] = {0x8a, 0x02, 0x02, 0x08, 0x07}; /* inner_by_id: {key: 7} */

@@ -125,7 +125,7 @@ TEST(a_renewal_that_fails_is_repeated)
     assert_int_equal(count(&reported), 0);
 }
 
-/* Another lease's `lost` keeps the keeper's thread busy, so that nobody notices the loss before the answer comes. */
+/* Another lease's `lost` keeps the keeper's thread busy, so that the loss is not noticed before the answer comes. */
 static bool is_any(const struct lease *of, const void *arg)
 {
     return of && !arg;

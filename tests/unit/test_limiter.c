@@ -1,5 +1,5 @@
-/* lks_limiter against a service that answers as told: what is asked, what is decided
- * from the answer and without one, and how it waits. */
+/* lks_limiter against a scripted service: its requests, its decisions
+ * with and without an answer, and its waits. */
 
 #include <pthread.h>
 
@@ -39,7 +39,7 @@ static fake_event check_of(size_t i)
     return event_of(FAKE_CHECK, i);
 }
 
-/* ---- what is asked --------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------- */
 
 /* promise C14: limiter: one Check with a copy of the rules; wrong rules are named */
 TEST(test_an_allow_is_one_check)
@@ -68,7 +68,7 @@ TEST(test_an_allow_is_one_check)
     lks_limiter_free(limiter);
 }
 
-/* What the options point to is copied. */
+/* Memory that the options point to is copied. */
 /* promise C14 */
 TEST(test_rules_are_copied)
 {
@@ -95,7 +95,7 @@ TEST(test_rules_are_copied)
     lks_limiter_free(limiter);
 }
 
-/* ---- what is decided ---------------------------------------------------------------- */
+/* ---- decisions ---------------------------------------------------------------- */
 
 /* promise C15: the decisive rule is reported: the one that denies for longest, or for ever, or that passes most
  * narrowly */
@@ -118,7 +118,7 @@ TEST(test_denied_and_banned)
     lks_limiter_free(limiter);
 }
 
-/* The rule that is told of is the one that denies for longest, or passes most narrowly. */
+/* The reported rule is the one that denies for longest, or has the least remaining. */
 /* promise C15 */
 TEST(test_one_of_several_rules_decides)
 {
@@ -167,7 +167,7 @@ TEST(test_without_a_server_it_is_closed_or_open)
     lks_error error;
 
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        /* MAYBE: nobody asks again, so that it is one answer each. */
+        /* MAYBE: there is no retry, so each call gets one answer. */
         fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code,
                                         .applied = LKS_APPLIED_MAYBE,
                                         .fail_retry_ms = codes[i].retry_ms});
@@ -190,9 +190,9 @@ TEST(test_without_a_server_it_is_closed_or_open)
     lks_limiter_free(closed);
 }
 
-/* What is full here passes too. */
+/* A call refused by the full local queue passes too. */
 /* promise C16 */
-TEST(test_a_full_channel_is_no_server)
+TEST(test_a_full_channel_is_not_a_lost_server)
 {
     const lks_channel_options small = {.in_flight_max = 1, .queue_max = 1};
     const lks_limiter_options options = {.rules = &login, .n_rules = 1, .fail_open = true};
@@ -221,7 +221,7 @@ TEST(test_a_full_channel_is_no_server)
 /* ---- answers that are lost ------------------------------------------------------------- */
 
 /* promise C17: a lost answer: the Check is sent again as the same request; Refund returns only what was allowed */
-TEST(test_a_lost_answer_is_asked_for_again)
+TEST(test_a_lost_answer_is_requested_again)
 {
     const fake_manner lossy = {.fails[FAKE_CHECK] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1};
     lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
@@ -279,7 +279,7 @@ TEST(test_a_refund_names_its_check)
 }
 
 /* promise C17 */
-TEST(test_only_what_was_allowed_is_refunded)
+TEST(test_only_an_allowed_charge_is_refunded)
 {
     lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
     lks_limiter_decision decision;
@@ -297,7 +297,7 @@ TEST(test_only_what_was_allowed_is_refunded)
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 /* promise C18: a wait sleeps as long as the server says, does not begin when it cannot succeed, and can be stopped */
-TEST(test_a_wait_sleeps_as_long_as_it_is_told)
+TEST(test_a_wait_sleeps_for_the_retry_delay)
 {
     enum { RETRY_MS = 120 };
     lks_limiter *limiter = new_plain();
@@ -330,7 +330,7 @@ TEST(test_a_wait_in_vain_does_not_wait)
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
     assert_int_equal(decision.retry_after_ms, LONG_MS + 1);
-    /* Nobody knows when: that is no reason to ask without end. */
+    /* The time is unknown: this must not lead to endless retries. */
     fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_DENIED);

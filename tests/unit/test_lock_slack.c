@@ -1,4 +1,4 @@
-/* Leases of a namespace whose locks are in the lock store: what is stored is longer than what the holder is told, for first
+/* Leases of a namespace whose locks are in the lock store: the stored lease is longer than that of the answer, for first
  * grants, grants in a message, replays and renewals. */
 #include "memory.h"
 #include "services/lock.h"
@@ -84,7 +84,7 @@ TEST(a_grant_is_stored_for_longer)
     assert_int_equal(response->lease_ms, LEASE_MS);
 }
 
-TEST(a_replay_tells_what_is_left_without_the_slack)
+TEST(replay_reports_the_remaining_lease_without_slack)
 {
     const lks_acquire_request request = acquire(0);
     const int64_t left[] = {600, 60}, told[] = {500, 0};
@@ -99,7 +99,7 @@ TEST(a_replay_tells_what_is_left_without_the_slack)
     }
 }
 
-TEST(a_renewal_is_stored_for_longer_and_told_without_the_slack)
+TEST(renewal_is_stored_with_slack_and_reported_without)
 {
     lks_lease lease = LKS_LEASE_INIT, *leases[] = {&lease};
     lks_renew_request request = LKS_RENEW_REQUEST_INIT;

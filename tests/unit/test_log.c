@@ -20,7 +20,7 @@ static void expect(const char *pairs, const char *logfmt, const char *json)
     assert_string_equal(line, wanted);
 }
 
-TEST(pairs_are_told_in_both_formats)
+TEST(pairs_are_written_in_both_formats)
 {
     expect("", "", "");
     expect("url=tcp://h:1 pid=17", " url=tcp://h:1 pid=17", ",\"url\":\"tcp://h:1\",\"pid\":17");
@@ -30,7 +30,7 @@ TEST(pairs_are_told_in_both_formats)
     expect("one=\"word\" none=\"\"", " one=word none=\"\"", ",\"one\":\"word\",\"none\":\"\"");
 }
 
-TEST(what_is_in_a_value_does_not_end_it)
+TEST(quotes_in_a_value_do_not_end_it)
 {
     expect("reason=\"it said \"no\" twice\" x=1", " reason=\"it said \\\"no\\\" twice\" x=1",
            ",\"reason\":\"it said \\\"no\\\" twice\",\"x\":1");
@@ -54,7 +54,7 @@ TEST(the_longest_line_is_whole)
     assert_string_equal(line + len - 2, "\"}");
 }
 
-/* What there is. */
+/* Returns the available text. */
 static ssize_t read_now(int fd, char *to, size_t room)
 {
     struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -72,7 +72,7 @@ static size_t read_all(int fd, char *text, size_t used, size_t size)
     return used;
 }
 
-/* Through a pipe or socket whose reader stands still: returns, and tells how many are missing. */
+/* To a pipe or socket whose reader does not read: logging returns, and reports the number of dropped lines. */
 static void lines_are_left_out(const int ends[2])
 {
     enum { LINES = 1000 };
@@ -100,7 +100,7 @@ static void lines_are_left_out(const int ends[2])
     assert_int_equal(n + lost, LINES + 2);
 }
 
-TEST(a_reader_that_does_not_read_holds_up_nobody)
+TEST(full_pipe_drops_lines_and_does_not_block)
 {
     int ends[2];
 

@@ -80,7 +80,7 @@ static void await_flag(const atomic_bool *flag)
         process_pause();
 }
 
-/* ---- what a guest leaves behind ---------------------------------------------------------------- */
+/* ---- after a borrower has left ---------------------------------------------------------------- */
 
 static atomic_bool timer_ran;
 
@@ -126,7 +126,7 @@ static void close_ear(const ear *e)
 }
 
 /* promise CH21 */
-TEST(sources_that_a_guest_adds_changes_and_takes_away)
+TEST(borrower_may_add_change_and_remove_sources)
 {
     ear first, second;
 
@@ -148,7 +148,7 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
     speak(&second);
     await_flag(&second.heard);
 
-    /* What was found of a source is not told of another that has taken its place. */
+    /* An event of a source is not reported for another source that replaced it. */
     enter();
     int before = atomic_load(&wakes);
     speak(&first);
@@ -175,13 +175,13 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
     close_ear(&second);
 }
 
-/* ---- who is in --------------------------------------------------------------------------------- */
+/* ---- who has the loop --------------------------------------------------------------------------------- */
 
 /* promise CH21: a single call is sent by its own thread as a guest of the loop, while the loop thread sleeps; the
  * loop thread wakes in time for timers of the guest and never runs beside it */
-TEST(one_guest_at_a_time_and_none_where_work_waits)
+TEST(one_borrower_at_a_time_and_none_while_work_waits)
 {
-    assert_false(loop_enter(&loop)); /* nobody sleeps */
+    assert_false(loop_enter(&loop)); /* no thread sleeps */
     start();
     enter();
     assert_false(loop_enter(&loop));
@@ -221,7 +221,7 @@ static void lose(ear *e)
     close_ear(e);
 }
 
-TEST(a_guest_stays_until_a_timer_is_due_although_the_thread_was_woken_before)
+TEST(borrower_waits_until_a_timer_is_due_despite_an_earlier_wake)
 {
     struct timer soon = {.due = run_due};
     ear e;
@@ -243,7 +243,7 @@ TEST(a_guest_stays_until_a_timer_is_due_although_the_thread_was_woken_before)
     lose(&e);
 }
 
-TEST(what_was_taken_may_be_taken_away_or_left_for_another)
+TEST(borrowed_source_may_be_removed_or_left_to_another)
 {
     ear first, second;
 
@@ -353,7 +353,7 @@ static void await_unstuck(guest *g)
     close(gate[1]);
 }
 
-TEST(the_thread_does_not_wait_for_a_guest_that_stays)
+TEST(thread_does_not_wait_for_a_waiting_borrower)
 {
     loop_task noted = {.run = run_noted};
     ear e;
@@ -372,7 +372,7 @@ TEST(the_thread_does_not_wait_for_a_guest_that_stays)
     lose(&e);
 }
 
-TEST(a_guest_that_is_cancelled_leaves_first)
+TEST(borrower_that_is_cancelled_leaves_first)
 {
     ear e;
     guest g;

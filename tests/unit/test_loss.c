@@ -1,4 +1,4 @@
-/* The watch over what the store keeps, on a real loop. */
+/* The watch for data loss of the store, on a real loop. */
 /* promise L55 */
 
 #include "asked_store.h"
@@ -63,7 +63,7 @@ TEST(another_mark_wakes_everyone)
     answers("OK second", 1);
 }
 
-TEST(the_mark_is_asked_for_at_first_though_nobody_waits)
+TEST(first_mark_is_requested_without_waiters)
 {
     waiting.any = false;
     loss_begin(watch);
@@ -74,7 +74,7 @@ TEST(the_mark_is_asked_for_at_first_though_nobody_waits)
 
 /* Redis may fail, be broken, or be no Redis. */
 /* promise T13 */
-TEST(what_is_no_mark_says_nothing)
+TEST(invalid_mark_is_ignored)
 {
     static const char *const replies[] = {NULL, "OK 0", "OK", "=1"};
 
@@ -103,7 +103,7 @@ TEST(each_part_of_the_store_is_asked)
 {
     static const struct {
         const char *base, *mark;
-        uint32_t n_parts; /* once it is asked: the second is none any more in the end */
+        uint32_t n_parts; /* at this question; the second part is missing at the end */
     } questions[] = {
         {"ls:{0}:", NULL, 2}, {"ls:{10}:", "OK second", 2}, {"ls:{10}:", "OK second", 1}, {"ls:{0}:", "OK another", 1}};
 
@@ -126,7 +126,7 @@ TEST(each_part_of_the_store_is_asked)
 TEST(one_question_at_a_time_and_none_after_the_stop)
 {
     loss_begin(watch);
-    loss_begin(watch); /* the store is heard once more */
+    loss_begin(watch); /* the subscription is established again */
     assert_int_equal(asked.n, 1);
     loss_stop(watch);
     answers("OK first", 0);

@@ -352,7 +352,7 @@ TEST(no_function_takes_the_process)
     close_alone(&a);
 }
 
-TEST(a_full_store_refuses_what_may_need_memory)
+TEST(full_store_refuses_calls_that_may_need_memory)
 {
     alone a = open_alone();
 
@@ -364,7 +364,7 @@ TEST(a_full_store_refuses_what_may_need_memory)
     close_alone(&a);
 }
 
-TEST(a_library_that_does_not_load_is_told)
+TEST(library_that_does_not_load_is_reported)
 {
     static const char *const texts[] = {"#!lua name=x\nlocal",
                                         "#!lua name=x\nerror('why')",

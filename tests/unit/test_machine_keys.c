@@ -153,7 +153,7 @@ static packed_keys packed(const keys *some)
     return (packed_keys){data, len};
 }
 
-/* Bytes that are a packed form at all are the one of what they hold. */
+/* Each valid packed form is the only one of its keys. */
 static void check_bytes(const void *data, size_t len)
 {
     /* Exactly so long: a read behind the end is found. */
@@ -170,7 +170,7 @@ static void check_bytes(const void *data, size_t len)
     free(copy);
 }
 
-TEST(what_is_packed_is_unpacked)
+TEST(packed_keys_unpack_to_the_same)
 {
     for (size_t i = 0; i < counts_of(2000, 100000); i++) {
         for (unsigned changes = below(10); changes > 0; changes--)
@@ -209,7 +209,7 @@ TEST(other_bytes_are_refused)
     assert_null(keys_unpack(NULL, 0));
 }
 
-TEST(forms_that_nobody_writes_are_refused)
+TEST(invalid_packed_forms_are_refused)
 {
     static const lks_rpc_slice forms[] = {
         SLICE("K\1\1\1\0\1a\1xy"),                                         /* a byte behind the last key */

@@ -1,4 +1,4 @@
-/* What is derived from a method's table entry and a request. */
+/* Properties derived from a method's table entry and a request. */
 
 #include <lockstock/rpc/method.h>
 
@@ -123,7 +123,7 @@ TEST(the_wait_is_read_by_convention)
 }
 
 /* promise CH14 */
-TEST(what_undoes_a_call_says_what_the_call_said)
+TEST(undo_request_copies_fields_of_the_call)
 {
     static const lks_rpc_method undoing = {.request = &lockstock__test__order__descriptor};
     const lks_rpc_undo_field fields[] = {
@@ -161,9 +161,9 @@ TEST(what_undoes_a_call_says_what_the_call_said)
     }
 }
 
-/* proto2: what is in the struct without its `has_`, and a default, are not sent. */
+/* proto2: a value without its `has_`, and a default, are not sent. */
 /* promise CH5 */
-TEST(only_what_is_sent_is_an_id)
+TEST(only_a_field_that_is_sent_is_an_id)
 {
     lks_rpc_method of_presence = {
         .request = &lockstock__test__presence__descriptor, .effect = LKS_RPC_EFFECT_WRITE, .fill = LKS_RPC_FILL_RANDOM};
@@ -263,7 +263,7 @@ TEST(random_ids_use_their_whole_alphabet_and_differ)
         /* 9.6 standard deviations are allowed. */
         assert_true(letter ? seen[c] > EXPECTED * 9 / 10 && seen[c] < EXPECTED * 11 / 10 : seen[c] == 0);
     }
-    /* Four of 256 byte values are left over; here 11 standard deviations. */
+    /* 256 byte values do not divide evenly: the first four would be more frequent, by 11 standard deviations. */
     size_t first_four = seen['0'] + seen['1'] + seen['2'] + seen['3'];
     assert_true(first_four < 4 * EXPECTED * 106 / 100);
 }

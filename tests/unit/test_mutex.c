@@ -1,5 +1,5 @@
-/* The lock library's words to the server: what is asked, how often, by whom, and what
- * becomes of each answer. */
+/* The lock library's calls to the server: which, how often, by which object, and the handling
+ * of each answer. */
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ static lks_rwlock *new_rwlock(const char *name)
     return rwlock;
 }
 
-/* What was sent in the background before is there when a later call was answered. */
+/* Earlier background calls have arrived when a later call is answered. */
 static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
 {
     fake_behave(fake, (fake_manner){0});
@@ -132,7 +132,7 @@ TEST(test_reentrancy_is_one_call)
     assert_int_equal(lks_rwlock_free(writer), LKS_OK);
 }
 
-/* (channel, group, name) is what a lock is. */
+/* (channel, group, name) identifies a lock. */
 /* promise M1 */
 TEST(test_other_locks_are_other_locks)
 {
@@ -161,7 +161,7 @@ TEST(test_other_locks_are_other_locks)
     }
 }
 
-/* What another thread saw of a lock that this one holds. */
+/* The state of a lock of this thread, as another thread sees it. */
 struct intruder {
     lks_mutex *mutex;
     lks_code unlocked;
@@ -210,7 +210,7 @@ TEST(test_another_thread_is_another_owner)
 
 /* promise M5: BUSY, TIMED_OUT and failures apart */
 /* promise M6 */
-TEST(test_refusals_are_told_apart)
+TEST(test_refusals_are_distinguished)
 {
     lks_mutex *mutex = new_plain("door");
     lks_error error;
@@ -232,7 +232,7 @@ TEST(test_refusals_are_told_apart)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* What cannot be given back at once is given back in the background. */
+/* A lock that cannot be released at once is released in the background. */
 /* promise M6 */
 TEST(test_a_refused_lock_is_given_back_as_soon_as_a_server_answers)
 {
@@ -261,7 +261,7 @@ static void assert_failed_as(lks_code code, lks_code of_each_try)
         assert_int_equal(code, LKS_DEADLINE_EXCEEDED);
 }
 
-TEST(test_unlock_says_what_became_of_it)
+TEST(test_unlock_returns_its_outcome)
 {
     lks_mutex *mutex = new_locked("door", 0, NULL);
     lks_error error;
@@ -277,7 +277,7 @@ TEST(test_unlock_says_what_became_of_it)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* The option `undo` of Acquire: whose caller cancels, of that nothing stays. */
+/* The option `undo` of Acquire: a call that its caller cancels leaves nothing. */
 /* promise CH14 */
 TEST(test_a_cancelled_acquire_is_released)
 {
@@ -311,7 +311,7 @@ TEST(test_a_cancelled_acquire_is_released)
 }
 
 /* promise CH3 */
-TEST(test_a_release_is_not_given_up)
+TEST(test_a_release_is_retried_until_it_succeeds)
 {
     const lks_channel_options brief = {.timeout_ms = 2000};
     lks_mutex *mutex = new_plain("door"), *other = NULL;
@@ -338,7 +338,7 @@ TEST(test_a_release_is_not_given_up)
 }
 
 /* promise M18: the scoped form unlocks; a held lock is not freed */
-TEST(test_what_is_held_is_not_freed)
+TEST(test_a_held_mutex_is_not_freed)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
 
@@ -433,7 +433,7 @@ TEST(test_readers_and_writers)
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
     assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
 
-    /* Who writes may read, and still writes when it is done with that. */
+    /* A writer may read, and still holds the write lock afterwards. */
     assert_int_equal(lks_rwlock_write(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(event_of(FAKE_ACQUIRE, 1).mode, LKS_LOCK_MODE_EXCLUSIVE);
     assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -530,7 +530,7 @@ TEST(test_on_the_completion_thread)
     assert_int_equal(lks_mutex_free(late.mutex), LKS_OK);
 }
 
-/* What a child of fork got from each function, one bit an unexpected answer. */
+/* The results of all functions in a child of fork, one bit for each unexpected one. */
 static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore *semaphore)
 {
     lks_mutex *new = NULL;
@@ -551,7 +551,7 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
 }
 
 /* promise M19: a child of fork holds no lock */
-TEST(test_a_forked_child_holds_nothing)
+TEST(test_a_forked_child_holds_no_lock)
 {
     lks_mutex *mutex = new_plain("door");
     lks_semaphore *semaphore = NULL;

@@ -1,5 +1,5 @@
-/* A loss is known before the lease can have ended, is told once, and stays. A time is
- * only ever compared where it holds whatever the machine's load is. */
+/* A loss is noticed before the lease can have ended, is reported once, and is permanent. Times are
+ * only compared where the result does not depend on the machine's load. */
 
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -24,9 +24,9 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
     return (int)syscall(SYS_clock_gettime, clock, ts);
 }
 
-/* Every look at a lock that says "held" was taken more than a tenth of the lease
- * before its end, counted from when the server got the request that set it: which is
- * the earliest that this lease can end. */
+/* Every check that finds a lock held happened more than a tenth of the lease
+ * before its end, counted from when the server got the request that set it, which is
+ * the earliest end of this lease. */
 static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t lease_ms)
 {
     uint64_t looked_ns = clock_now_ns();
@@ -45,7 +45,7 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
 /* A server that is reached and does not answer. */
 /* promise M11: a lock is lost a tenth before its lease ends, counted from the sending */
 /* promise M14: a lost lock: LOST when locked again, ABORTED when unlocked, and a Release is sent */
-TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
+TEST(test_an_unrenewed_lease_is_lost_in_time)
 {
     struct witness witness = {0};
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
@@ -75,7 +75,7 @@ TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
     unlock_and_free(mutex, LKS_OK);
 }
 
-/* It is told at once, not when the lease would have ended. */
+/* The loss is reported at once, not when the lease would have ended. */
 /* promise M12: LOST is reported at once */
 TEST(test_the_server_says_lost)
 {
@@ -118,9 +118,9 @@ TEST(test_max_hold_ends_renewing)
 /* A renewal that ends after the loss, in whichever way. */
 /* promise M13 */
 /* promise M14 */
-TEST(test_what_was_lost_stays_lost)
+TEST(test_a_lost_lock_stays_lost)
 {
-    enum { TINY_MS = 30 }; /* a call takes longer than what is left of it */
+    enum { TINY_MS = 30 }; /* a call takes longer than its rest */
     struct witness witness = {0};
     lks_mutex *mutex = new_locked("door", TINY_MS, &witness), *inner = new_mutex("door", TINY_MS, NULL);
 
@@ -137,13 +137,13 @@ TEST(test_what_was_lost_stays_lost)
     assert_true(lks_mutex_is_lost(inner));
     assert_int_equal(atomic_load(&witness.times), 1);
     if (again == LKS_LOCK_ACQUIRED)
-        assert_int_equal(lks_mutex_unlock(inner, NULL), LKS_ABORTED); /* the inner unlock is told too */
+        assert_int_equal(lks_mutex_unlock(inner, NULL), LKS_ABORTED); /* the inner unlock gets it too */
     unlock_and_free(mutex, LKS_ABORTED);
     assert_int_equal(lks_mutex_free(inner), LKS_OK);
     free_held_or_lost(other);
 }
 
-/* A thread looks at its lock and stands still until the lease would have ended without the renewals. */
+/* A thread checks its lock and sleeps until the lease would have ended without the renewals. */
 /* promise M13 */
 TEST(test_a_look_during_a_renewal_does_not_say_lost_and_then_held)
 {
@@ -159,7 +159,7 @@ TEST(test_a_look_during_a_renewal_does_not_say_lost_and_then_held)
 
 /* ---- counted from the sending ---------------------------------------------------- */
 
-/* So that a late answer is awaited. */
+/* To wait for a late answer. */
 static void open_channel_without_retries(void)
 {
     const lks_channel_options once = {.no_retry = true};
@@ -182,7 +182,7 @@ TEST(test_a_late_answer_makes_no_longer_lease)
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
-/* An answer older than the lease: only a renewal tells whether the lock is held. */
+/* An answer older than the lease: only a renewal shows whether the lock is held. */
 /* promise M15: a grant older than a third of its lease is confirmed */
 TEST(test_a_grant_after_a_long_wait_is_confirmed)
 {
@@ -232,7 +232,7 @@ static void try_all(void *arg, const lks_lock_loss *loss)
 }
 
 /* promise M17 */
-TEST(test_what_a_callback_may_do)
+TEST(test_calls_allowed_in_a_loss_callback)
 {
     struct tries tries = {.other = new_locked("gate", LEASE_MS, NULL)};
     const lks_lock_options options = {.lease_ms = LEASE_MS, .on_lost = try_all, .arg = &tries};

@@ -1,4 +1,4 @@
-/* The watchdog keeps what is held, in few calls, and nothing else. */
+/* The watchdog renews held locks, in few calls, and nothing else. */
 
 #include <dirent.h>
 #include <unistd.h>
@@ -71,7 +71,7 @@ TEST(test_renewals_of_many_locks_are_few_calls)
 
 /* One lease that makes its whole call fail falls alone. */
 /* promise M9 */
-TEST(test_a_poisoned_lease_falls_alone)
+TEST(test_a_poisoned_lease_is_lost_alone)
 {
     enum { LOCKS = 20 };
     struct witness calm = {0}, witness = {0};
@@ -103,7 +103,7 @@ TEST(test_a_server_with_smaller_limits)
 
 /* ---- the thread ----------------------------------------------------------------- */
 
-/* Of two channels each renews its own, and one thread sees to both. */
+/* Each of two channels renews its own leases, and one thread serves both. */
 /* promise M10 */
 TEST(test_one_thread_for_all)
 {
@@ -130,7 +130,7 @@ TEST(test_one_thread_for_all)
 
 /* It ends when nothing is held any more, and comes back when something is. */
 /* promise M10 */
-TEST(test_the_watchdog_comes_and_goes)
+TEST(test_the_keeper_starts_and_ends_with_the_leases)
 {
     lks_mutex *mutex = new_mutex("door", LEASE_MS, NULL);
 
@@ -146,7 +146,7 @@ TEST(test_the_watchdog_comes_and_goes)
 }
 
 /* promise M10: one thread, which starts and ends with the locks and leaves nothing behind */
-TEST(test_nothing_is_left_of_a_thousand_cycles)
+TEST(test_a_thousand_cycles_leak_nothing)
 {
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
 

@@ -1,5 +1,5 @@
-/* lks_once against a service that answers as told: what is asked, what becomes of the
- * answers of Begin, and what the function may say. */
+/* lks_once against a scripted service: its requests, the handling of the
+ * answers of Begin, and the results that the function may return. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -155,7 +155,7 @@ TEST(test_a_replay_without_a_result_is_an_error)
 
 /* promise C3: IN_PROGRESS with retry_after, MISMATCH, failures apart */
 /* promise C5: an attempt that may have begun and does not run is given back, and no other */
-TEST(test_refusals_are_told_apart)
+TEST(test_refusals_are_distinguished)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = (lks_once_result *)&job; /* to be made NULL */
@@ -210,7 +210,7 @@ TEST(test_an_unknown_answer_is_given_back)
     assert_nothing_else_came(FAKE_FAIL, 0); /* it was none */
 }
 
-/* ---- what a function may say ------------------------------------------------------------ */
+/* ---- results of a function ------------------------------------------------------------ */
 
 static lks_once_verdict say_too_much(void *arg, lks_once_attempt *attempt)
 {
@@ -232,7 +232,7 @@ static lks_once_verdict say_too_much(void *arg, lks_once_attempt *attempt)
 }
 
 /* promise C11 */
-TEST(test_what_is_too_much_is_refused)
+TEST(test_a_too_large_result_is_refused)
 {
     struct job job = {.extended = 0};
     lks_once_result *result = NULL;
@@ -266,7 +266,7 @@ static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt
 /* Refused later it would be too late: the server says no to a result that is not UTF-8,
  * and the function is run again. */
 /* promise C11 */
-TEST(test_what_is_not_utf8_is_refused_at_once)
+TEST(test_a_result_that_is_not_utf8_is_refused_at_once)
 {
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
 
@@ -296,7 +296,7 @@ static lks_once_verdict say_what_cannot_be_sent(void *arg, lks_once_attempt *att
 }
 
 /* promise C11 */
-TEST(test_what_the_channel_cannot_send_is_refused_at_once)
+TEST(test_a_result_too_long_for_the_channel_is_refused_at_once)
 {
     const lks_channel_options small = {.message_bytes_max = SMALL_BYTES, .ns = "default", .token = "token"};
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -376,7 +376,7 @@ TEST(test_a_full_channel_begins_nothing)
         lks_call_wait(calls[i], NULL);
         lks_call_free(calls[i]);
     }
-    /* What was refused and what has ended leave their room. */
+    /* Refused and ended results free their room. */
     for (size_t i = 0; i < 3 * ROOM; i++)
         assert_int_equal(lks_once_run(other, &plain, work, &job, NULL, &error), LKS_ONCE_EXECUTED);
     assert_int_equal(lks_channel_close(other), LKS_OK);

@@ -1,5 +1,5 @@
-/* lks_once against a service that answers as told: the lease while the function runs,
- * and what becomes of its result. */
+/* lks_once against a scripted service: the lease while the function runs,
+ * and the handling of its result. */
 
 #include <stdatomic.h>
 
@@ -34,7 +34,7 @@ TEST(test_the_lease_is_extended_while_it_runs)
 /* promise C7: a lease is lost at once when the server says so, and otherwise a tenth before its end, counted from the
  * sending; a lost lease stays lost; a late EXECUTE is confirmed */
 /* promise C10 */
-TEST(test_lost_is_told_at_once)
+TEST(test_a_loss_is_reported_at_once)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
     lks_once_result *result = NULL;
@@ -142,7 +142,7 @@ TEST(test_a_failure_for_now)
 }
 
 /* promise C8 */
-TEST(test_a_failure_for_good)
+TEST(test_a_final_failure)
 {
     struct job job = {.verdict = LKS_ONCE_GIVE_UP, .detail = "card is stolen"};
     lks_once_result *result = NULL;

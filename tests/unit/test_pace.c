@@ -37,7 +37,7 @@ TEST(a_queue_takes_as_long_as_those_before_did)
     assert_int_equal(pace_expected_ns(&p, 500), 500 * MS);
 }
 
-TEST(the_pace_follows_what_changes)
+TEST(pace_follows_changes)
 {
     pace p = {0};
     uint64_t now_ns = 1000 * MS;
@@ -45,13 +45,13 @@ TEST(the_pace_follows_what_changes)
     pace_begin(&p, now_ns);
     now_ns = pass(&p, now_ns, MS, 32);
     now_ns = pass(&p, now_ns, 5 * MS, 32);
-    assert_int_equal(pace_expected_ns(&p, 1), 2 * MS); /* one window does not tell all */
+    assert_int_equal(pace_expected_ns(&p, 1), 2 * MS); /* one window is not enough */
     for (int i = 0; i < 40; i++)
         now_ns = pass(&p, now_ns, 5 * MS, 32);
     assert_in_range(pace_expected_ns(&p, 1), 5 * MS * 99 / 100, 5 * MS);
 }
 
-TEST(a_queue_that_begins_anew_knows_nothing)
+TEST(new_queue_has_no_pace)
 {
     pace p = {0};
 

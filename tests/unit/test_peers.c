@@ -1,4 +1,4 @@
-/* What a server hears of the others on its store. */
+/* What a server learns of the others on its store. */
 /* promise CL6 */
 
 #include "asked_store.h"
@@ -45,7 +45,7 @@ static void look(const char *reply, const char *expected)
     assert_string_equal(differs, expected);
 }
 
-TEST(a_server_that_differs_is_told_until_it_is_gone)
+TEST(differing_server_is_reported_until_it_ends)
 {
     look("OK '1000'", "");
     look("OK '1500' '1400' 'version=2.0 commit=abc policy=none wait-ms=900 other=1'",
@@ -54,21 +54,21 @@ TEST(a_server_that_differs_is_told_until_it_is_gone)
     assert_int_equal(looks, 3);
 }
 
-TEST(the_note_of_one_that_ended_before_counts_for_nothing)
+TEST(note_of_a_server_that_ended_is_ignored)
 {
     look("OK '1000' '900' wait-ms=900", "");
     look("OK '1500' '900' wait-ms=900", "");
     look("OK '1500' '900' wait-ms=900 '1001' wait-ms=800", DIFFERS "wait-ms is 800 there and 1000 here");
 }
 
-TEST(what_one_does_not_say_does_not_differ)
+TEST(missing_setting_is_not_a_difference)
 {
     look("OK '1000'", "");
     look("OK '1500' '1400' 'version=1.0 commit= other=1'", "");
     look("OK '1500' '1400' ''", "");
 }
 
-TEST(an_answer_that_is_none_changes_nothing)
+TEST(invalid_answer_changes_nothing)
 {
     peers_begin(others);
     asked_fail(&asked, LKS_UNAVAILABLE);

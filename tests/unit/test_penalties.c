@@ -1,4 +1,4 @@
-/* Who is bound after connections of its address were thrown out, and for how long. */
+/* Which addresses are limited after the server closed their connections, and for how long. */
 /* promise CN11 */
 #include "net/admission/penalties.h"
 #include "test.h"
@@ -53,17 +53,17 @@ TEST(the_first_connections_thrown_out_cost_nothing)
         assert_int_equal(enter(host(1), NOW_MS), 0);
 }
 
-TEST(who_owes_much_comes_at_a_rate)
+TEST(penalized_address_connects_at_a_rate)
 {
     throw_out(host(1), FREE + 1, NOW_MS);
     assert_int_equal(enter(host(1), NOW_MS), 0);
     assert_int_equal(enter(host(1), NOW_MS), PENALTIES_INTERVAL_MS);
     assert_int_equal(enter(host(1), NOW_MS + 3), 2 * PENALTIES_INTERVAL_MS - 3);
-    assert_int_equal(enter(host(1), NOW_MS + 500), 0); /* no credit for what it did not use */
+    assert_int_equal(enter(host(1), NOW_MS + 500), 0); /* unused turns give no credit */
     assert_int_equal(enter(host(1), NOW_MS + 500), PENALTIES_INTERVAL_MS);
 }
 
-TEST(who_leaves_makes_room_for_the_next)
+TEST(connection_that_leaves_makes_room_for_the_next)
 {
     throw_out(host(1), FREE + 1, NOW_MS);
     assert_int_equal(enter(host(1), NOW_MS), 0);
@@ -74,7 +74,7 @@ TEST(who_leaves_makes_room_for_the_next)
     leave(host(2)); /* of whom nothing is known */
 }
 
-TEST(who_would_wait_too_long_is_refused)
+TEST(connection_that_would_wait_too_long_is_refused)
 {
     size_t n = 0;
 
@@ -98,7 +98,7 @@ TEST(other_addresses_are_free)
     }
 }
 
-TEST(what_is_owed_falls_with_time)
+TEST(penalty_decays_with_time)
 {
     throw_out(host(1), FREE + 1, NOW_MS);
     for (size_t i = 0; i < 3; i++)
@@ -108,7 +108,7 @@ TEST(what_is_owed_falls_with_time)
     assert_int_equal(enter(host(1), NOW_MS + PENALTY_MS), PENALTIES_INTERVAL_MS);
 }
 
-TEST(nobody_owes_for_ever)
+TEST(penalty_has_a_maximum_duration)
 {
     uint64_t free_ms = NOW_MS + PENALTIES_OWED_MAX_MS - PENALTIES_FREE_MS;
 
@@ -120,7 +120,7 @@ TEST(nobody_owes_for_ever)
 }
 
 /* All are known that there is room for; for one more the one that was thrown out longest ago goes. */
-TEST(what_is_known_is_bounded)
+TEST(number_of_penalized_addresses_is_bounded)
 {
     for (uint32_t i = 0; i < PENALTIES_ADDRESSES; i++)
         throw_out(host(i), FREE + 1, NOW_MS);

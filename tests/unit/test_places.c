@@ -1,4 +1,4 @@
-/* Who has a place, who is given up, and who is not let in. */
+/* Which connections have a place, which are replaced, and which are refused. */
 /* promise CN9 */
 
 #include "net/admission/places.h"
@@ -61,7 +61,7 @@ static void assert_given_up(size_t n, size_t last)
     assert_int_equal(here.given_up[n - 1], last);
 }
 
-TEST(the_idlest_is_given_up)
+TEST(the_longest_idle_connection_is_replaced)
 {
     start((places_options){.all = 3});
     for (size_t i = 0; i < 3; i++)
@@ -76,7 +76,7 @@ TEST(the_idlest_is_given_up)
     assert_given_up(3, 0);
 }
 
-TEST(who_is_not_quiet_keeps_its_place)
+TEST(busy_connection_keeps_its_place)
 {
     start((places_options){.all = 2});
     assert_null(enter(0, "tcp", host(1)));

@@ -22,7 +22,7 @@ TEST(calls_of_a_turn_share_a_write_and_groups_a_multi)
 
 /* ---- another server was faster --------------------------------------------------------- */
 
-TEST(after_a_conflict_the_group_is_read_and_the_call_runs_again)
+TEST(conflict_rereads_the_group_and_reruns_the_call)
 {
     open_both();
     done(&a, acquire(&a, "g", "t0", "y"));
@@ -81,7 +81,7 @@ TEST(a_write_of_another_server_with_the_same_number_is_not_taken_for_the_lost_on
 }
 
 /* The server has forgotten the group, as after many others. The lost write was not applied, so it is made again. */
-TEST(write_numbers_go_on_from_the_stored_one)
+TEST(write_numbers_continue_from_the_stored_one)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     server_close(&a);
@@ -109,7 +109,7 @@ TEST(a_call_that_was_not_sent_ends_at_its_deadline_without_effect)
     assert_ended(c, DEADLINE_EXCEEDED, NO);
 }
 
-/* What is lost with the connection ends before the state is told, or after it. */
+/* Requests lost with the connection end before the state is reported, or after it. */
 static void lose_connection(bool state_first)
 {
     call *unsent = acquire(&a, "g", "t1", "x"), *lost = acquire(&a, "h", "t1", "x");
@@ -151,7 +151,7 @@ TEST(a_call_whose_outcome_is_not_known_ends_a_second_after_the_connection)
     assert_says(done(&a, acquire(&a, "g", "t2", "x")), "BUSY 0 o");
 }
 
-/* It was a use of what the caller had freed. */
+/* This was a use after free. */
 TEST(a_call_that_ended_while_it_was_written_is_not_touched_and_has_its_effect)
 {
     call *c = write_acquire();
@@ -163,7 +163,7 @@ TEST(a_call_that_ended_while_it_was_written_is_not_touched_and_has_its_effect)
     assert_says(done(&a, acquire(&a, "g", "t2", "x")), "BUSY 0 o");
 }
 
-TEST(a_call_that_ended_while_it_was_written_is_not_made_again)
+TEST(call_that_ended_during_its_write_is_not_repeated)
 {
     call *c = write_acquire();
 
@@ -192,7 +192,7 @@ TEST(a_call_that_changes_nothing_is_answered_after_a_check)
     assert_true(is_granted(late));
 }
 
-/* Else another server, whose time of the group is behind or ahead, might say otherwise later. */
+/* Else another server, whose time of the group differs, might answer otherwise later. */
 TEST(an_answer_that_a_lease_runs_or_has_ended_is_written_with_the_time)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
@@ -277,7 +277,7 @@ TEST(messages_from_before_the_group_was_known_are_not_delivered)
     assert_string_equal(a.heard, "");
 }
 
-TEST(a_gap_in_the_numbers_makes_the_server_ask_for_everything)
+TEST(gap_in_message_numbers_refreshes_all_waiters)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
@@ -336,7 +336,7 @@ TEST(a_write_before_the_watch_is_set_is_noticed)
     expects(&a, "get ns%2Fg");
 }
 
-TEST(after_a_new_session_groups_with_parked_calls_are_read_again)
+TEST(new_session_rereads_groups_with_parked_calls)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
@@ -367,7 +367,7 @@ static void put(const char *key, size_t len, int64_t ends_in_us, const char *beg
     free(value);
 }
 
-TEST(a_full_group_refuses_what_makes_it_grow)
+TEST(full_group_refuses_calls_that_make_it_grow)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     put(BASE "big", 600 * 1024, 0, "");
@@ -438,7 +438,7 @@ TEST(many_groups_are_written_again_beside_many_that_wait)
         assert_says(calls[i], "RELEASED");
 }
 
-/* ---- what the ensemble refuses ------------------------------------------------------------ */
+/* ---- refusals of the ensemble ------------------------------------------------------------ */
 
 static void refuse_one_of_two(zk_code code, const char *words)
 {

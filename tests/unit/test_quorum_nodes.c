@@ -48,11 +48,11 @@ TEST(without_access_calls_end_with_words)
     pass_ms(&b, 1000);
     assert_ended(c, UNAVAILABLE, NO);
     assert_string_equal(c->text, b.fault);
-    settle_all(&b); /* access is given: the server tries again by itself */
+    settle_all(&b); /* access is granted: the server tries again */
     assert_true(b.ready);
 }
 
-TEST(a_node_that_is_gone_is_an_error_until_it_is_there_again)
+TEST(missing_node_is_an_error_until_it_is_back)
 {
     server_open(&b, "b", false);
     fake_up(b.z, true);
@@ -66,7 +66,7 @@ TEST(a_node_that_is_gone_is_an_error_until_it_is_there_again)
     assert_true(b.ready);
 }
 
-TEST(a_step_whose_request_was_not_taken_is_made_again)
+TEST(unsent_request_of_a_step_is_repeated)
 {
     server_open(&b, "b", false);
     fake_up(b.z, true);
@@ -113,7 +113,7 @@ TEST(a_group_that_may_not_be_read_ends_its_calls)
 }
 
 /* The server has read the waiter, and knows by a watch only that there is a server more. */
-TEST(who_waits_at_a_server_that_has_just_started_is_not_passed_over)
+TEST(waiter_at_a_newly_started_server_is_not_skipped)
 {
     open_both();
     done(&b, acquire(&b, "g", "t1", "x"));
@@ -172,7 +172,7 @@ TEST(when_the_floor_was_raised_the_group_is_made_again_above_it)
     assert_true(strtoll(c->text, NULL, 10) > floor_us);
 }
 
-TEST(a_lease_ends_although_its_group_is_read_again)
+TEST(lease_ends_although_its_group_is_reread)
 {
     call *c = done(&a, acquire(&a, "g", "t1", "x"));
 
@@ -270,7 +270,7 @@ static void on_forgotten(void *arg, zk_code code, size_t failed, const int32_t *
     assert_int_equal(code, ZK_OK);
 }
 
-/* As the sweep of a server that this one does not know. */
+/* Like the sweep of an unknown server. */
 static void forget_group(const char *in)
 {
     const zk_op ops[] = {{.kind = ZK_DELETE, .path = path_of_group(in), .version = -1},
@@ -280,8 +280,8 @@ static void forget_group(const char *in)
     fake_answer(b.z);
 }
 
-/* The node was deleted and made anew, and has the version that the server remembers. */
-TEST(a_group_that_was_made_anew_is_not_taken_for_the_one_before)
+/* The node was deleted and recreated, and has the version that the server remembers. */
+TEST(recreated_group_is_not_taken_for_the_deleted_one)
 {
     open_both();
     done(&a, acquire(&a, "g", "t1", "x"));
@@ -340,7 +340,7 @@ TEST(a_group_is_forgotten_after_its_keys_have_ended_and_the_floor_is_above_it)
 }
 
 /* It has the version of the one that was forgotten. */
-TEST(a_group_that_was_made_anew_is_not_forgotten)
+TEST(recreated_group_is_not_swept)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
     sweep(&a);
@@ -353,7 +353,7 @@ TEST(a_group_that_was_made_anew_is_not_forgotten)
     assert_non_null(fake_find(path_of_group("g")));
 }
 
-/* Nobody asks for the lock any more. */
+/* No caller wants the lock any more. */
 TEST(a_group_that_another_sweep_forgot_and_that_is_held_again_is_not_forgotten)
 {
     done(&a, acquire(&a, "g", "t1", "x"));
@@ -370,7 +370,7 @@ TEST(a_group_that_another_sweep_forgot_and_that_is_held_again_is_not_forgotten)
     assert_says(done(&a, acquire(&a, "g", "t4", "x")), "BUSY");
 }
 
-TEST(a_page_without_a_group_that_cannot_be_read_is_no_answer)
+TEST(list_fails_if_a_group_cannot_be_read)
 {
     char words[128];
 

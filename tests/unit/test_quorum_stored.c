@@ -1,4 +1,4 @@
-/* What a group is in the ensemble, and its time. */
+/* The stored form of a group in the ensemble, and its time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ TEST(the_slack_covers_servers_that_are_apart)
     assert_true(group_clock_now(&c, early_ns) < end_us + SLACK_US);
 }
 
-/* ---- what is stored -------------------------------------------------------------------- */
+/* ---- stored form -------------------------------------------------------------------- */
 
 static lks_rpc_slice text(const char *of)
 {

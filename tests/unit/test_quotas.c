@@ -61,9 +61,9 @@ TEST(a_pass_that_failed_changes_nothing)
     assert_true(may_store("ls:{shop/tea}:"));
 }
 
-/* Sums that no Redis tells. */
+/* Impossible sums. */
 /* promise T13 */
-TEST(counts_without_end_do_no_harm)
+TEST(huge_counts_do_not_overflow)
 {
     asked_answer(&asked, "OK '7' [shop 9223372036854775807 0]");
     asked_answer(&asked, "OK '' [shop 9223372036854775807 0]");

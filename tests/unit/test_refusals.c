@@ -56,7 +56,7 @@ TEST(it_is_known_until_its_end)
     assert_int_equal(known("g", "a", 21), -1);
 }
 
-TEST(what_is_over_when_it_comes_is_not_kept)
+TEST(refusal_that_arrives_expired_is_not_kept)
 {
     put("g", "a", 20, 20, 20, 7);
     assert_int_equal(known("g", "a", 19), -1);
@@ -85,7 +85,7 @@ TEST(one_caller_asks_before_the_end_and_the_others_do_not)
     assert_int_equal(known("g", "a", 40), 6);
 }
 
-TEST(parts_are_told_apart)
+TEST(key_parts_are_distinguished)
 {
     put("ab", "c", 10, 20, 20, 1);
     put("a", "bc", 10, 20, 20, 2);
@@ -145,7 +145,7 @@ TEST(a_key_that_is_too_long_is_not_kept)
     assert_int_equal(known("", text, 11), -1);
 }
 
-TEST(what_is_over_makes_room_before_what_is_not)
+TEST(expired_refusals_are_evicted_first)
 {
     static const char *const names[] = {"a", "b", "c"};
     const recent_key of_other = key_of("h", "x");
@@ -164,7 +164,7 @@ TEST(what_is_over_makes_room_before_what_is_not)
     assert_int_equal(known("g", "d", 20), 1);
 }
 
-/* However many are put, what is told is right, and the last one is known. */
+/* With any number of entries the results are correct, and the last entry is found. */
 TEST(many_find_no_more_room_than_there_is)
 {
     char name[16];

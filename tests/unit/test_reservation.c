@@ -1,5 +1,5 @@
-/* lks_reservation against a service that answers as told: what is asked, what is kept,
- * and what becomes of a reservation that nobody confirms. */
+/* lks_reservation against a scripted service: its requests, its renewals,
+ * and the end of an unconfirmed reservation. */
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ static lks_reservation *make(const lks_reservation_order *order)
     return reservation;
 }
 
-/* What was sent in the background before is there when a later call was answered. */
+/* Earlier background calls have arrived when a later call is answered. */
 static void assert_cancels(size_t n)
 {
     fake_behave(fake, (fake_manner){.body = NULL});
@@ -83,13 +83,13 @@ TEST(test_options_are_sent)
     assert_int_equal(reserved.lease_ms, 60000);
     assert_string_equal(reserved.keys[1], "cover");
     assert_int_equal(strlen(reserved.id), 32);
-    assert_true(reserved.flag); /* made up here: nobody can have sent it */
+    assert_true(reserved.flag); /* generated here: it cannot have been sent before */
     assert_string_equal(lks_reservation_order_id(reservation), reserved.id);
     lks_reservation_free(reservation);
 }
 
 /* promise C21: refusals are distinct and say what is available; wrong orders are named */
-TEST(test_refusals_are_told_apart)
+TEST(test_refusals_are_distinguished)
 {
     const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT,    LKS_RESERVE_OUTCOME_BUYER_LIMIT,
                                             LKS_RESERVE_OUTCOME_NOT_OPEN,    LKS_RESERVE_OUTCOME_CLOSED,
@@ -133,7 +133,7 @@ TEST(test_the_end_of_the_block_cancels)
 }
 
 /* promise C22: the end of the block cancels, however the block ends, and once */
-TEST(test_a_cancel_says_what_became_of_it)
+TEST(test_cancel_returns_what_became_of_it)
 {
     static const struct {
         int answered;
@@ -159,9 +159,9 @@ TEST(test_a_cancel_says_what_became_of_it)
     }
 }
 
-/* It waits for its answer, but not for long, and then goes on without it. */
+/* It waits for its answer, but not for long, and then continues without it. */
 /* promise C22 */
-TEST(test_what_is_freed_is_cancelled_by_all_means)
+TEST(test_free_cancels_and_repeats_without_waiting)
 {
     lks_reservation *reservation = make(&plain);
 
@@ -177,7 +177,7 @@ TEST(test_what_is_freed_is_cancelled_by_all_means)
     reservation = make(&plain);
     fake_behave(fake, (fake_manner){.holds[FAKE_CANCEL] = true});
     cancels = fake_calls(fake, FAKE_CANCEL);
-    lks_reservation_free(reservation); /* returns, though nobody answers, and asks once more */
+    lks_reservation_free(reservation); /* returns without an answer, and sends it again */
     assert_true(fake_await(fake, FAKE_CANCEL, NULL, cancels + 2));
     assert_string_equal(event_of(FAKE_CANCEL, cancels + 1).id, "order-1");
 }
@@ -205,7 +205,7 @@ TEST(test_it_may_be_freed_on_a_completion_thread)
 /* ---- confirming ---------------------------------------------------------------------------- */
 
 /* promise C20: reservation: Reserve and Confirm as ordered; an order is new only with an id of its own */
-TEST(test_what_had_run_out_can_be_taken_again)
+TEST(test_an_expired_reservation_can_be_confirmed_again)
 {
     lks_reservation *reservation = make(&plain);
     lks_error error;
@@ -223,7 +223,7 @@ TEST(test_what_had_run_out_can_be_taken_again)
 /* A late copy of the Confirm could still take the stock that comes back: so what could
  * not be sold is cancelled, unless it is already. */
 /* promise C24 */
-TEST(test_what_could_not_be_sold_is_cancelled)
+TEST(test_an_order_that_could_not_be_sold_is_cancelled)
 {
     const struct {
         lks_confirm_outcome outcome;
@@ -249,7 +249,7 @@ TEST(test_what_could_not_be_sold_is_cancelled)
 }
 
 /* promise C24: an order that may be sold is not cancelled; one that could not be sold is */
-TEST(test_what_may_be_sold_is_not_cancelled)
+TEST(test_an_order_that_may_be_sold_is_not_cancelled)
 {
     const fake_manner manners[] = {
         {.fails[FAKE_CONFIRM] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
@@ -277,7 +277,7 @@ TEST(test_what_may_be_sold_is_not_cancelled)
 
 /* promise C6 */
 /* promise C25 */
-TEST(test_what_is_kept_is_extended)
+TEST(test_a_reservation_that_is_kept_is_extended)
 {
     lks_reservation_order order = plain;
 
@@ -314,7 +314,7 @@ TEST(test_the_rest_of_a_hold_is_extended_in_time)
 }
 
 /* promise C25 */
-TEST(test_what_is_taken_up_again_is_extended_at_once)
+TEST(test_a_replayed_reservation_is_extended_at_once)
 {
     lks_reservation_order order = plain;
 
@@ -332,13 +332,13 @@ TEST(test_what_is_taken_up_again_is_extended_at_once)
     assert_true(lks_reservation_is_lost(reservation));
     lks_reservation_free(reservation);
 
-    /* A server that cannot say leaves what the Reserve was told. */
+    /* If the server cannot answer, the time of the Reserve's answer stays. */
     fake_behave(fake, (fake_manner){.replayed = true, .fails[FAKE_EXTEND_HOLD] = LKS_FAILED_PRECONDITION});
     reservation = make(&order);
     assert_false(lks_reservation_is_lost(reservation));
     lks_reservation_free(reservation);
 
-    /* Nobody asked for it to be kept. */
+    /* It was not requested to be kept. */
     size_t extends = fake_calls(fake, FAKE_EXTEND_HOLD);
     order.keep_ms = 0;
     lks_reservation_free(make(&order));

@@ -1,4 +1,4 @@
-/* The wire scanner: what it passes, and what it says of what it does not. */
+/* The wire scanner: what it accepts, and its errors. */
 
 #include <lockstock/rpc/scan.h>
 
@@ -77,7 +77,7 @@ TEST(passes_every_kind_of_field)
 }
 
 /* promise W1 */
-TEST(refuses_what_is_cut_short)
+TEST(refuses_truncated_messages)
 {
     REFUSED("\x08", "i32: not a whole varint");
     REFUSED("\x08\x80", "i32: not a whole varint");
@@ -94,7 +94,7 @@ TEST(refuses_what_is_cut_short)
 }
 
 /* promise W1 */
-TEST(refuses_tags_that_are_none)
+TEST(refuses_invalid_tags)
 {
     REFUSED("\x00\x01", "Kinds: not a field's tag");                 /* number 0 */
     REFUSED("\x80\x00\x01", "Kinds: not a field's tag");             /* number 0, longer */

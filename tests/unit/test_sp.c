@@ -129,7 +129,7 @@ TEST(the_longest_frame)
  * are not kept, and the next one is as ever. */
 /* promise CN4: a message without room is skipped and each of its calls refused with RESOURCE_EXHAUSTED, NO; the next
  * message is served normally */
-TEST(what_finds_no_room_is_skipped_but_for_its_ids)
+TEST(message_without_room_is_skipped_and_its_ids_are_kept)
 {
     static const uint32_t hops[] = {1, 2, 0x80000003};
     static char frame[FRAME_MAX + 1];
@@ -174,7 +174,7 @@ TEST(what_finds_no_room_is_skipped_but_for_its_ids)
 
 /* Each call has a result, whatever else is in the frame, and however it comes. */
 /* promise CN4 */
-TEST(the_calls_of_what_is_skipped_are_counted)
+TEST(calls_of_a_skipped_message_are_counted)
 {
     static const struct {
         const char *frame;

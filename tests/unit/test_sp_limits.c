@@ -1,5 +1,5 @@
-/* What a connection may cost on a real loop: places, bytes, time and the loop's; and that its
- * end is seen. */
+/* The limits of a connection on a real loop: places, bytes, time and loop time; and that its
+ * end is noticed. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -29,17 +29,17 @@ static void end_peer(int fd, ending how)
         close(fd);
 }
 
-/* After the turn's events, and before what they closed is gone. */
+/* After the turn's events, and before the closed connections are freed. */
 static void on_check(uv_check_t *check)
 {
     uv_check_stop(check);
     end_one(0, "x", 1);
 }
 
-/* A call of it is answered in the very turn in which its end is seen: that makes room for
- * what was read and left over, which is not run. */
+/* A call of it is answered in the same turn in which its end is noticed: that makes room for
+ * the calls that were read and not taken, which are not run. */
 /* promise CN1 */
-TEST(what_is_left_over_of_a_dead_peer_is_not_run)
+TEST(unread_calls_of_a_dead_peer_are_not_run)
 {
     uv_check_t check;
     start(NULL);
@@ -56,7 +56,7 @@ TEST(what_is_left_over_of_a_dead_peer_is_not_run)
     stop();
 }
 
-/* Its calls queue, so nothing is read; and what it sent besides is not run any more. */
+/* Its calls queue, so nothing is read; and its unread calls are not run. */
 /* promise CN1 */
 TEST(the_end_of_a_peer_whose_calls_queue_is_seen)
 {
@@ -78,7 +78,7 @@ TEST(the_end_of_a_peer_whose_calls_queue_is_seen)
     }
 }
 
-/* Answers at length what is taken, until nothing more is. */
+/* Gives long answers to the taken calls until no more are taken. */
 static bool is_read_no_more(void)
 {
     static char big[BIG];
@@ -170,12 +170,12 @@ TEST(a_costly_peer_is_read_in_turns)
     stop();
 }
 
-/* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow
- * that the peer is not costly any more, it is tried again. */
+/* Room that another peer's call or the store frees does not take its call at once. If the test was so slow
+ * that the peer is not costly any more, it is repeated. */
 /* promise CN3: a connection that used much waits until its use has decayed; costly bytes are read in small pieces;
  * while others work, all connections of an owner count together and may use a quarter of the time; leftover input is
  * read in the connection's turn */
-TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
+TEST(unread_calls_of_a_costly_peer_wait_for_its_turn)
 {
     enum { COSTLY_NS = 100 * 1000 * 1000 };
     bool slow;
@@ -202,7 +202,7 @@ TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
 
 /* Half a greeting, then the one that did nothing for longest. */
 /* promise CN9 */
-TEST(the_idlest_is_given_up_for_a_newcomer)
+TEST(new_connection_replaces_the_longest_idle_one)
 {
     const streams_options three = {.connections_max = 3};
     start(&three);
@@ -231,7 +231,7 @@ TEST(the_idlest_is_given_up_for_a_newcomer)
 
 /* promise CN9: a new connection replaces the longest idle connection of an unknown caller: by address, transport and
  * in all; unix sockets keep room */
-TEST(who_is_known_is_not_given_up)
+TEST(known_principal_keeps_its_connection)
 {
     const streams_options one = {.connections_max = 1};
     start(&one);
@@ -289,7 +289,7 @@ TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
     assert_true(fake_callers.opened < opened + sizeof newcomers / sizeof *newcomers);
     for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
         close(newcomers[i]);
-    /* Those who left while they were put off are waited for by nobody, though more came and went than may wait. */
+    /* Connections that left while they were delayed do not count, even if more came and went than may wait. */
     for (int i = 0; i < 3 * PENALTIES_WAIT_MAX_MS / PENALTIES_INTERVAL_MS; i++) {
         int fd = sp_peer_connect(here.port, 0);
         assert_true(fd >= 0);
@@ -331,7 +331,7 @@ static bool has_read_half(void)
 }
 
 /* promise CN5 */
-TEST(what_is_half_read_or_left_over_is_held)
+TEST(partially_read_and_pending_bytes_count_as_held)
 {
     start(NULL);
     int fd = open_peer();
@@ -352,7 +352,7 @@ TEST(what_is_half_read_or_left_over_is_held)
 }
 
 /* promise CN4 */
-TEST(what_finds_no_room_is_refused_and_the_connection_goes_on)
+TEST(message_without_room_is_refused_and_the_connection_stays)
 {
     start(NULL);
     here.echoes = true;
@@ -434,7 +434,7 @@ static bool has_taken_while_dripping(void)
 }
 
 /* promise CN7 */
-TEST(who_does_not_finish_a_message_is_closed)
+TEST(peer_that_does_not_finish_a_message_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .request_ms = 50};
     static uint8_t bytes[BIG] = {0, 0, 0, 0, 0, 3, 0, 0, 0x80};
@@ -458,7 +458,7 @@ TEST(who_does_not_finish_a_message_is_closed)
 /* The time is a message's, not the connection's: also where each piece has the end of one
  * and the beginning of the next. */
 /* promise CN7: a message that is not complete within 30 s ends the connection; the time is counted for each message */
-TEST(who_is_slow_but_finishes_is_not_closed)
+TEST(slow_peer_that_finishes_messages_is_not_closed)
 {
     enum { REQUEST_MS = 1500, MESSAGES = 2000, LEN = 13 };
     const streams_options some = {.connections_max = 100, .request_ms = REQUEST_MS};

@@ -1,4 +1,4 @@
-/* SP connections on a real loop: what is taken, when it is answered, and what ends a
+/* SP connections on a real loop: which calls are taken, when they are answered, and the ends of a
  * connection. */
 #include <signal.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-TEST(a_stopping_server_goes_on_with_those_it_has)
+TEST(stopping_server_serves_its_open_connections)
 {
     start(NULL);
     int fd = open_peer();
@@ -29,7 +29,7 @@ TEST(a_stopping_server_goes_on_with_those_it_has)
     stop();
 }
 
-TEST(who_is_idle_is_closed_and_who_waits_is_not)
+TEST(idle_peer_is_closed_and_waiting_peer_is_not)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 1};
     start(&soon);
@@ -102,7 +102,7 @@ TEST(over_websocket_a_long_answer_goes_in_frames)
     stop();
 }
 
-TEST(paths_that_are_none)
+TEST(invalid_paths_are_refused)
 {
     static const char *const paths[] = {"", "x", "/a b", "/a?b", "/a#b", "/\n", "/\xC3\xA4"};
     lks_error error;
@@ -134,7 +134,7 @@ TEST(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced)
     tempdir_remove(dir);
 }
 
-TEST(addresses_that_are_none)
+TEST(invalid_addresses_are_refused)
 {
     static const char *const addresses[] = {"", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:1/x", "[::1"};
     lks_error error;

@@ -110,7 +110,7 @@ TEST(a_code_implies_a_reason)
                      LKS_ABORTED);
 }
 
-/* What `field` becomes of a message. */
+/* The `field` of an error with this message. */
 static const char *field_of(lks_error *error, lks_code code, const char *message)
 {
     lks_error_set(error, code, LKS_APPLIED_NO, "%s", message);
@@ -118,7 +118,7 @@ static const char *field_of(lks_error *error, lks_code code, const char *message
 }
 
 /* promise W19 */
-TEST(a_field_is_what_the_message_begins_with)
+TEST(field_is_the_beginning_of_the_message)
 {
     static const struct {
         const char *message, *field;
@@ -158,7 +158,7 @@ TEST(a_field_is_what_the_message_begins_with)
     assert_string_equal(field_of(&error, LKS_INVALID_ARGUMENT, longest), "");
 }
 
-TEST(only_what_can_be_a_fields_fault_names_one)
+TEST(only_codes_of_bad_input_name_a_field)
 {
     lks_error error;
     for (int code = LKS_CANCELLED; code <= LKS_UNAUTHENTICATED; code++) {

@@ -1,5 +1,5 @@
-/* What Redis may answer to an FCALL, row by row of docs/guarantees.md, and what
- * it should not: garbage ends the connection, never the server. */
+/* The answers of Redis to an FCALL, row by row of docs/guarantees.md, and invalid
+ * ones: garbage ends the connection, never the server. */
 #include <uv.h>
 
 #include "store_scene.h"
@@ -72,7 +72,7 @@ TEST(each_error_reply_has_its_meaning)
 }
 
 /* promise T7 */
-TEST(what_lives_elsewhere_for_now_is_sent_again)
+TEST(call_refused_during_a_slot_move_is_sent_again)
 {
     static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
                                           "-MOVED 1 127.0.0.1:7001\r\n", "-ASK 1 127.0.0.1:7001\r\n"};
@@ -85,9 +85,9 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
     assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
 }
 
-/* At its deadline a caller has gone: it would not hear the reason. */
+/* At its deadline a caller has left: it would not get the reason. */
 /* promise T7 */
-TEST(without_time_for_another_try_the_reason_is_told_at_once)
+TEST(without_time_for_another_try_the_reason_is_answered_at_once)
 {
     scene_answer("FCALL", "-ASK 1 127.0.0.1:7001\r\n");
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 95});
@@ -113,9 +113,9 @@ TEST(denied_means_not_ready)
     }
 }
 
-/* Of a user that may not use all keys, for instance. */
+/* For instance of a user without access to all keys. */
 /* promise T8 */
-TEST(what_is_not_permitted_is_one_calls_matter)
+TEST(noperm_fails_only_its_own_call)
 {
     scene_reply("-NOPERM this user has no permissions to access one of the keys used as arguments\r\n", 1);
     outcome *denied = scene_submit(), *other = scene_submit();
@@ -130,7 +130,7 @@ TEST(what_is_not_permitted_is_one_calls_matter)
 }
 
 /* Calls that are out when one is denied still get their answers. */
-TEST(a_retired_connection_answers_what_it_owes)
+TEST(retired_connection_answers_its_pending_calls)
 {
     scene_reply("-NOAUTH Authentication required.\r\n", 1);
     outcome *denied = scene_submit(), *other = scene_submit();
@@ -161,7 +161,7 @@ TEST(a_retired_connection_gets_no_call)
     store_driver_wait_ready(here.d, true);
 }
 
-/* So are the types of RESP3, which nobody asked for. */
+/* So are the types of RESP3, which were not requested. */
 /* promise T13 */
 TEST(garbage_ends_the_connection_not_the_server)
 {
@@ -216,7 +216,7 @@ TEST(a_reply_without_end_is_cut_off)
     }
 }
 
-/* Who has not been greeted yet may be anybody: a small limit holds, for bytes and for elements. */
+/* Before the greeting the peer is not known to be Redis: small limits of bytes and elements apply. */
 /* promise T13 */
 TEST(a_greeting_without_end_is_cut_off_early)
 {
@@ -251,7 +251,7 @@ static void reconnect_with(const char *words, const char *answer)
     scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
 }
 
-/* Times that no Redis tells. */
+/* Impossible times. */
 /* promise T13 */
 TEST(a_library_of_an_impossible_age_is_not_deleted)
 {
@@ -265,7 +265,7 @@ TEST(a_library_of_an_impossible_age_is_not_deleted)
 }
 
 /* promise T13 */
-TEST(a_clock_that_no_redis_tells_is_not_known)
+TEST(impossible_store_time_is_ignored)
 {
     static const char *const times[] = {"[9223372036854775807 0]", "[-9223372036854775808 0]",
                                         "[1700000000 9223372036854775807]", "[:1]"};
@@ -279,7 +279,7 @@ TEST(a_clock_that_no_redis_tells_is_not_known)
 }
 
 /* promise T13 */
-TEST(a_reply_that_nobody_asked_for_ends_the_connection)
+TEST(unsolicited_reply_ends_the_connection)
 {
     fake_redis_say(here.fake, "+OK\r\n");
     store_driver_wait_ready(here.d, false);

@@ -19,7 +19,7 @@ typedef struct fake_node {
     char id[SLOTS_ID_BYTES];
     char slots[64];
     unsigned epoch;
-    bool cut_off; /* it does not hear of claims */
+    bool cut_off; /* it does not receive claims */
 } fake_node;
 
 static fake_node node[NODES];
@@ -183,7 +183,7 @@ static const char *elsewhere(const char *kind, int i)
 TEST(moved_is_followed_at_once)
 {
     open_ready();
-    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES); /* B is there */
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES); /* B serves */
     fake_redis_next(node[A].fake, "FCALL", elsewhere("MOVED", B));
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 2);
@@ -200,7 +200,7 @@ TEST(functions_that_two_nodes_lost_are_loaded_at_both)
     assert_calls(2, 3);
 }
 
-/* Whoever went to B would meet a group of which a part is still at A. */
+/* A call to B would find a group of which a part is still at A. */
 TEST(a_slot_that_moves_is_waited_for_where_it_was)
 {
     open_ready();
@@ -220,7 +220,7 @@ static bool a_move_is_told_of(void *arg)
 }
 
 /* One that was left half moved: its calls say why, and so does the store. */
-TEST(a_slot_that_does_not_end_its_move_is_told_of)
+TEST(unfinished_slot_move_is_reported)
 {
     open_ready();
     fake_redis_answer(node[A].fake, "FCALL", elsewhere("ASK", B));
@@ -279,7 +279,7 @@ static bool listens_again(void *arg)
 
 /* Messages of its groups may have been missed, though the store was ready all the time. */
 /* promise T17 */
-TEST(a_node_that_comes_back_is_told_like_a_store)
+TEST(returning_node_counts_as_a_missed_subscription)
 {
     open_ready();
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
@@ -323,7 +323,7 @@ TEST(calls_that_wait_go_with_their_slot)
     assert_calls(0, 2);
 }
 
-/* What answers at B's address is another node than the map says: it has none of B's groups. */
+/* The node that answers at B's address is not the one in the map: it has none of B's groups. */
 TEST(another_node_at_an_address_is_not_used)
 {
     open_ready();
@@ -356,7 +356,7 @@ static bool is_ready_from_afar(void *arg)
     return store_driver_ready(here.d, NULL);
 }
 
-/* Its network is slow: a connection takes longer than looks are apart. */
+/* Its network is slow: connecting takes longer than the interval of checks. */
 TEST(a_cluster_that_is_far_away_is_reached)
 {
     unsigned hellos = 0;
@@ -388,7 +388,7 @@ static bool goes_well(void *arg)
     return call(arg)->code == LKS_OK;
 }
 
-/* A is cut off from the others, but not from here, and it is A that is asked who has which slots. */
+/* A is cut off from the others, but not from here, and A is asked for the map of slots. */
 TEST(a_node_that_is_cut_off_is_not_the_only_one_that_is_asked)
 {
     open_ready();
@@ -400,8 +400,8 @@ TEST(a_node_that_is_cut_off_is_not_the_only_one_that_is_asked)
     store_driver_until(here.d, goes_well, (void *)(uintptr_t)low);
 }
 
-/* B died for good; after a while somebody has the others forget it, and gives its slots to A, whose epoch is lower. */
-TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
+/* B is lost; later an operator makes the others forget it, and gives its slots to A, whose epoch is lower. */
+TEST(slots_of_a_forgotten_node_are_used_at_their_new_owner)
 {
     claim(B, 5, "8192-16383");
     open_ready();
@@ -414,7 +414,7 @@ TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
 }
 
 /* store_driver wants a change each time. */
-TEST(what_is_wrong_is_told_once)
+TEST(unchanged_fault_is_reported_once)
 {
     answer_all("HELLO", "-NOAUTH Authentication required.\r\n");
     open_store();
@@ -422,8 +422,8 @@ TEST(what_is_wrong_is_told_once)
     assert_string_equal(store_driver_reason(here.d), "the store wants credentials");
 }
 
-/* Who has {meta} is asked before others are opened: they are not what is wrong. */
-TEST(who_does_not_serve_is_named_before_who_was_not_tried)
+/* The owner of {meta} is asked before the others are opened: these are not the fault. */
+TEST(failing_primary_is_reported_before_an_untried_one)
 {
     call_itself(B, 'c');
     open_store();
@@ -432,7 +432,7 @@ TEST(who_does_not_serve_is_named_before_who_was_not_tried)
     assert_null(strstr(store_driver_reason(here.d), "connecting"));
 }
 
-/* What befalls the slot of {meta} is no matter of the node's other slots. */
+/* The state of the slot of {meta} does not affect the node's other slots. */
 TEST(a_node_whose_slot_of_meta_moves_is_used)
 {
     open_ready();

@@ -1,4 +1,4 @@
-/* --wait-replicas: no answer, and no wake message, is told before so many replicas have what it tells of. */
+/* --wait-replicas: no answer and no wake message is delivered before so many replicas have the change. */
 /* promise T20 */
 #include "store_scene.h"
 #include "test.h"
@@ -55,7 +55,7 @@ static void until_waits(unsigned more)
 
 /* Redis 7.2 answers WAIT at once on a connection that has written nothing, and a node of a cluster sends its
  * replicas no PUBLISH. */
-TEST_WITH(in_a_cluster_a_write_of_its_own_stands_before_each_question, begin_in_a_cluster, scene_end)
+TEST_WITH(in_a_cluster_wait_is_preceded_by_a_write, begin_in_a_cluster, scene_end)
 {
     scene_assert_echo(LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(scene_seen("WAIT"), 1);
@@ -97,7 +97,7 @@ TEST_WITH(calls_of_a_turn_share_one_question, begin, scene_end)
     assert_int_equal(scene_seen("PUBLISH"), waits + 1);
 }
 
-/* It is answered by Redis, and its caller is not told. */
+/* Redis has answered it, but its caller does not get the answer yet. */
 TEST_WITH(no_answer_comes_before_the_replicas_have_it, begin, scene_end)
 {
     confirm(fake_stuck);
@@ -108,7 +108,7 @@ TEST_WITH(no_answer_comes_before_the_replicas_have_it, begin, scene_end)
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
 }
 
-TEST_WITH(what_too_few_confirmed_is_maybe, begin, scene_end)
+TEST_WITH(call_confirmed_by_too_few_replicas_is_maybe, begin, scene_end)
 {
     confirm(":1\r\n");
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "put"});
@@ -149,7 +149,7 @@ static void publish(unsigned n)
     }
 }
 
-TEST_WITH(a_message_is_told_when_the_replicas_have_it, begin, scene_end)
+TEST_WITH(message_is_delivered_when_the_replicas_have_it, begin, scene_end)
 {
     unsigned waits = scene_seen("WAIT");
     publish(3);
@@ -159,7 +159,7 @@ TEST_WITH(a_message_is_told_when_the_replicas_have_it, begin, scene_end)
     assert_int_equal(here.listening, 1);
 }
 
-TEST_WITH(a_message_that_is_not_sure_makes_who_waits_ask_anew, begin, scene_end)
+TEST_WITH(unconfirmed_message_makes_waiters_ask_again, begin, scene_end)
 {
     unsigned listening = here.listening;
     confirm(":0\r\n");
@@ -168,7 +168,7 @@ TEST_WITH(a_message_that_is_not_sure_makes_who_waits_ask_anew, begin, scene_end)
     assert_int_equal(here.messages, 0);
 }
 
-TEST_WITH(messages_that_were_not_asked_for_yet_are_missed_with_the_connection, begin, scene_end)
+TEST_WITH(unconfirmed_messages_are_missed_with_the_connection, begin, scene_end)
 {
     unsigned listening = here.listening;
     confirm(fake_close);
@@ -179,7 +179,7 @@ TEST_WITH(messages_that_were_not_asked_for_yet_are_missed_with_the_connection, b
     store_driver_wait_ready(here.d, true);
 }
 
-TEST_WITH(with_too_few_replicas_it_is_not_ready, begin, scene_end)
+TEST_WITH(store_with_too_few_replicas_is_not_ready, begin, scene_end)
 {
     set_replicas(1);
     store_driver_wait_ready(here.d, false);

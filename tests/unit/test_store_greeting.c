@@ -1,4 +1,4 @@
-/* What a fresh connection must pass: credentials, database, version, role,
+/* The greeting of a new connection: credentials, database, version, role,
  * safety, data layout, library; against a fake Redis that differs in one answer. */
 #include "store_scene.h"
 #include "support/kept_stderr.h"
@@ -85,7 +85,7 @@ TEST(a_misfit_is_fatal)
 }
 
 /* promise T12 */
-TEST(what_may_pass_is_tried_until_it_does)
+TEST(transient_greeting_error_is_retried_until_it_passes)
 {
     static const struct row {
         const char *words, *reply, *why;
@@ -129,7 +129,7 @@ TEST(what_may_pass_is_tried_until_it_does)
 }
 
 /* promise T12 */
-TEST(the_layout_is_noted_where_there_is_none)
+TEST(missing_layout_version_is_written)
 {
     open_store("GET", "$-1\r\n", "", "", false);
     store_driver_wait_ready(here.d, true);
@@ -150,7 +150,7 @@ TEST(a_silent_greeting_times_out)
     becomes_ready();
 }
 
-/* What the process writes to stderr while a store fails in every way that has to do with its credentials. */
+/* The process' stderr while a store fails in every way that concerns its credentials. */
 /* promise T8: NOAUTH, WRONGPASS: INTERNAL, not ready; NOPERM: INTERNAL, that call alone; no secret in the log */
 TEST(no_secret_is_logged)
 {

@@ -9,7 +9,7 @@
 /* ---- lost connections ---------------------------------------------------------- */
 
 /* promise T4 */
-TEST(a_lost_connection_repeats_what_may_be_repeated)
+TEST(a_lost_connection_repeats_repeatable_calls)
 {
     scene_reply(fake_silent, 1);
     scene_reply(fake_close, 1);
@@ -136,7 +136,7 @@ TEST(a_quiet_connection_is_tried)
 
 /* promise T3 */
 /* promise F8 */
-TEST(a_refused_connection_is_told_and_tried_again)
+TEST(refused_connection_is_reported_and_retried)
 {
     scene_begin();
     scene_open(&(store_options){.url = "redis://127.0.0.1:1"});

@@ -9,7 +9,7 @@
 #include "store_scene.h"
 #include "test.h"
 
-/* ---- a resolver that answers when it is told to ---------------------------------------- */
+/* ---- a resolver that answers on command ---------------------------------------- */
 
 enum { ALL = 1000000 };
 
@@ -123,7 +123,7 @@ TEST(an_answer_that_comes_late_serves_the_next_attempt)
     store_driver_wait_ready(here.d, true);
 }
 
-TEST(a_name_that_is_not_found_is_told_and_asked_for_again)
+TEST(a_name_that_is_not_found_is_reported_and_looked_up_again)
 {
     answer(ALL, EAI_NONAME);
     open_by_name(600000);

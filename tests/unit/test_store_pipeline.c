@@ -1,5 +1,5 @@
-/* Calls between the store and Redis: what shares an FCALL, what a deadline and a
- * bound mean, how a missing function comes back, how all ends. */
+/* Calls between the store and Redis: which calls share an FCALL, deadlines and
+ * bounds, reloading of a missing function, closing. */
 #include "store_scene.h"
 #include "test.h"
 
@@ -47,7 +47,7 @@ TEST(calls_of_several_groups_share_an_fcall)
 
 /* Nothing was done there; with its base for a key the node says where that is, and a key is of one call alone. */
 /* promise T11 */
-TEST(what_is_elsewhere_is_asked_for_by_its_key)
+TEST(call_of_another_node_is_sent_with_its_key)
 {
     outcome *o[3];
 
@@ -61,7 +61,7 @@ TEST(what_is_elsewhere_is_asked_for_by_its_key)
 }
 
 /* promise T11 */
-TEST(what_differs_or_forbids_it_goes_alone)
+TEST(different_or_unshared_calls_travel_alone)
 {
     outcome *o[6];
     static const driver_call calls[] = {
@@ -122,7 +122,7 @@ TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
     assert_int_equal(fake_redis_sub_calls(here.fake, 2), 3);
 }
 
-/* Of an answer that leads to a further call. */
+/* The callback of an answer that makes a further call. */
 static void submit_another(void *arg, const store_result *result)
 {
     (void)result;
@@ -134,9 +134,9 @@ static bool was_answered(void *arg)
     return *(outcome **)arg != NULL;
 }
 
-/* So Redis need not wait for this process to tell a whole FCALL's answers. */
+/* So Redis need not wait while this process delivers the answers of a whole FCALL. */
 /* promise T11 */
-TEST(what_waits_is_sent_before_the_answers_are_told)
+TEST(waiting_calls_are_sent_before_answers_are_delivered)
 {
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
     outcome *another = NULL;
@@ -155,7 +155,7 @@ TEST(what_waits_is_sent_before_the_answers_are_told)
     assert_int_equal(fake_redis_sub_calls(here.fake, 2), 1); /* without the other */
 }
 
-TEST(what_fills_an_fcall_does_not_wait)
+TEST(calls_that_fill_an_fcall_do_not_wait)
 {
     scene_reply(fake_silent, 2);
     submit_in_a_turn();
@@ -175,7 +175,7 @@ static void submit_late(void *arg, const store_result *result)
 
 /* Both replies come at once: the second one's before the timers had their turn. */
 /* promise T11 */
-TEST(what_is_late_is_not_sent_with_the_next_reply)
+TEST(expired_call_is_not_sent_with_the_next_reply)
 {
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
     outcome *late = NULL;
@@ -213,7 +213,7 @@ static void many_targets(void)
 /* More of them than there are places to look for a companion. */
 /* promise T11: only calls of one function that allows it share an FCALL, up to its limits; in Redis Cluster bases are
  * arguments, and a call of another slot is sent by its key */
-TEST(what_differs_is_told_apart_among_many)
+TEST(different_calls_are_separated_among_many)
 {
     many_targets();
     assert_int_equal(scene_seen("FCALL"), 400 + 7); /* the groups in FCALLs of 64 */
@@ -222,7 +222,7 @@ TEST(what_differs_is_told_apart_among_many)
     assert_int_equal(scene_seen("FCALL"), 400 + 7);
 }
 
-/* What is heavy shares an FCALL with few, and nothing overtakes it. */
+/* A heavy call shares an FCALL with few others, and no call overtakes it. */
 /* promise T11 */
 /* promise B1 */
 TEST(a_shared_fcall_carries_a_bounded_weight)
@@ -295,7 +295,7 @@ TEST(one_call_of_a_shared_fcall_may_be_late)
 }
 
 /* promise T10: calls under way are bounded, by number and bytes: RESOURCE_EXHAUSTED, NO */
-TEST(in_flight_is_bounded_also_by_what_is_late)
+TEST(late_calls_count_as_in_flight)
 {
     outcome *o[4];
 

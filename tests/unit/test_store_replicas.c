@@ -1,4 +1,4 @@
-/* What a primary says of its replicas, by INFO, or by ROLE where only that is permitted. */
+/* A primary's report of its replicas, by INFO, or by ROLE where only that is permitted. */
 /* promise CL6 */
 #include "store_scene.h"
 #include "test.h"
@@ -48,7 +48,7 @@ static void is_used(int64_t memory, int64_t max, int64_t file)
     assert_int_equal(primary.use.file_bytes, file);
 }
 
-TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, scene_end)
+TEST_WITH(info_gives_state_offset_and_lag_of_replicas, begin, scene_end)
 {
     info("# Replication\r\nrole:master\r\nconnected_slaves:3\r\n"
          "slave0:ip=10.0.0.1,port=6379,state=online,offset=400,lag=7\r\n"
@@ -67,7 +67,7 @@ TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, sc
     assert_false(store_look_primary(store_driver_store(here.d), 1, &primary));
 }
 
-TEST_WITH(numbers_that_no_redis_tells_do_no_harm, begin, scene_end)
+TEST_WITH(impossible_numbers_do_not_overflow, begin, scene_end)
 {
     info("role:master\r\n"
          "slave0:ip=a,port=1,state=online,offset=-9223372036854775808,lag=-9223372036854775808\r\n"
@@ -77,7 +77,7 @@ TEST_WITH(numbers_that_no_redis_tells_do_no_harm, begin, scene_end)
     is_replica(0, "a:1", UINT64_MAX, INT64_MIN);
 }
 
-TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, scene_end)
+TEST_WITH(without_info_role_gives_replicas_without_lag, begin, scene_end)
 {
     open_store(2);
     store_driver_wait_ready(here.d, true);
@@ -88,8 +88,8 @@ TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, scene_
     is_used(-1, -1, -1);
 }
 
-/* Then nobody knows, and WAIT tells. */
-TEST_WITH(where_neither_is_permitted_calls_go_out_all_the_same, begin, scene_end)
+/* Then the replicas are unknown, and WAIT decides. */
+TEST_WITH(without_info_and_role_calls_are_still_sent, begin, scene_end)
 {
     scene_answer("ROLE", "-NOPERM this user has no permissions to run the 'role' command\r\n");
     open_store(2);

@@ -134,7 +134,7 @@ static unsigned calls_of(size_t primary)
     return fake_redis_seen(primaries[primary].fake, "FCALL");
 }
 
-/* Whether calls reach this one. */
+/* Whether calls reach this primary. */
 static bool serves(size_t primary)
 {
     unsigned before = calls_of(primary);
@@ -171,7 +171,7 @@ TEST(one_sentinel_of_three_cannot_ask_for_the_password)
     store_driver_wait_ready(here.d, true);
     assert_true(serves(0));
     assert_int_equal(fake_redis_connections(primaries[2].fake), 0);
-    set_role(0, "role:slave\r\n"); /* while in doubt, too */
+    set_role(0, "role:slave\r\n"); /* also while it is unconfirmed */
     store_driver_wait_ready(here.d, false);
     until_asked(&sentinels[0], "SENTINEL MASTER", 3);
     assert_int_equal(fake_redis_connections(primaries[2].fake), 0);
@@ -198,7 +198,7 @@ TEST(sentinels_that_others_name_do_not_count_for_the_password)
 }
 
 /* promise T23 */
-TEST(the_store_is_told_which_primary_it_is_first)
+TEST(first_call_names_the_primary_to_the_store)
 {
     char expected[128];
 
@@ -228,7 +228,7 @@ TEST(a_sentinel_that_another_names_is_asked_too)
     store_driver_until(here.d, is_at_second, NULL);
 }
 
-/* It calls itself as before; what the URL says of it is no more. */
+/* It names itself as before; its address in the URL is no longer valid. */
 TEST(a_sentinel_that_has_moved_is_asked_where_it_is)
 {
     open_store(2);
@@ -241,7 +241,7 @@ TEST(a_sentinel_that_has_moved_is_asked_where_it_is)
 }
 
 /* The message ends the link at once, before any answer: the primary gets no call that came after it. */
-TEST(a_primary_that_is_no_more_is_left_at_once)
+TEST(replaced_primary_is_disconnected_at_once)
 {
     open_ready();
     silence(true);
@@ -253,7 +253,7 @@ TEST(a_primary_that_is_no_more_is_left_at_once)
     assert_int_equal(calls_of(0), before);
 }
 
-TEST(a_switch_of_another_primary_is_nothing)
+TEST(switch_of_another_primary_is_ignored)
 {
     open_ready();
     tell_switch("toys", 0, 1);
@@ -263,7 +263,7 @@ TEST(a_switch_of_another_primary_is_nothing)
 }
 
 /* It may have been replaced meanwhile, and have come back as it was. */
-TEST(a_primary_that_was_lost_is_asked_for_before_it_is_used_again)
+TEST(lost_primary_is_confirmed_before_it_is_used_again)
 {
     open_ready();
     unsigned connections = fake_redis_connections(primaries[0].fake);
@@ -283,8 +283,8 @@ TEST(a_primary_that_was_lost_is_asked_for_before_it_is_used_again)
     assert_int_equal(fake_redis_connections(primaries[0].fake), connections);
 }
 
-/* The newest configuration is that of a sentinel which answers no more; another one knows only of an older. */
-TEST(an_answer_of_before_does_not_vouch_for_a_primary_that_was_lost)
+/* The newest configuration is from a sentinel that does not answer any more; another one has only an older. */
+TEST(earlier_answer_does_not_confirm_a_lost_primary)
 {
     switch_to(0, 1, 8);
     switch_to(1, 0, 7);
@@ -299,8 +299,8 @@ TEST(an_answer_of_before_does_not_vouch_for_a_primary_that_was_lost)
     assert_int_equal(fake_redis_connections(primaries[1].fake), connections);
 }
 
-/* Found by a question each second, also when nobody writes. */
-TEST(a_primary_that_became_a_replica_is_left)
+/* Found by a check each second, also without writes. */
+TEST(primary_that_became_a_replica_is_disconnected)
 {
     open_ready();
     set_role(0, "role:slave\r\n");
@@ -334,7 +334,7 @@ TEST(all_sentinels_gone_leave_a_primary_that_serves_in_use)
     assert_string_equal(store_driver_reason(here.d), "no sentinel answers");
 }
 
-TEST(a_name_that_no_sentinel_knows_is_told)
+TEST(name_unknown_to_all_sentinels_is_reported)
 {
     scene_answer("SENTINEL", "-ERR No such master with that name\r\n");
     open_store(1);
@@ -343,7 +343,7 @@ TEST(a_name_that_no_sentinel_knows_is_told)
     store_driver_wait_ready(here.d, true);
 }
 
-TEST(a_user_that_may_not_ask_is_told)
+TEST(a_user_that_may_not_ask_is_reported)
 {
     static const char *const questions[] = {"SENTINEL MASTER " NAME, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME};
 
@@ -357,8 +357,8 @@ TEST(a_user_that_may_not_ask_is_told)
     }
 }
 
-/* As after a failover: until its replicas are back it is tried again, at growing pauses. */
-TEST(a_primary_that_takes_no_write_is_not_stormed)
+/* As after a failover: until its replicas are back it is retried with growing pauses. */
+TEST(primary_that_refuses_writes_is_retried_with_pauses)
 {
     enum { ATTEMPTS_MAX = 10 };
     fake_redis_answer(primaries[0].fake, "FCALL", "-NOREPLICAS Not enough good replicas to write.\r\n");
@@ -378,20 +378,20 @@ TEST(a_primary_that_takes_no_write_is_not_stormed)
 }
 
 /* The connection to the primary lives all the time. */
-TEST(a_primary_in_doubt_serves_when_what_it_lacked_is_there)
+TEST(unconfirmed_primary_serves_when_its_replicas_are_back)
 {
     open_store_with(1, scene_listens((store_options){.wait_replicas = 1}));
     scene_until_reason("the store has 0 replicas");
     silence(true);
-    fake_redis_say_to(primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is given up */
-    until_asked(&primaries[0], "INFO", 3);                       /* each second; nobody names a primary meanwhile */
+    fake_redis_say_to(primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is closed */
+    until_asked(&primaries[0], "INFO", 3);                       /* each second; no primary is named meanwhile */
     silence(false);
     fake_redis_hang_up(here.fake);
     set_role(0, WITH_REPLICA);
     store_driver_wait_ready(here.d, true);
 }
 
-TEST(a_redis_that_is_no_sentinel_is_not_asked)
+TEST(redis_that_is_not_a_sentinel_is_not_asked)
 {
     scene_answer("HELLO", NULL);
     open_store(1);
@@ -405,7 +405,7 @@ static void tell_again(uv_prepare_t *prepare)
 }
 
 /* The node is gone before the sentinels are. */
-TEST(what_sentinels_tell_while_the_store_closes_is_nothing)
+TEST(sentinel_messages_during_close_are_ignored)
 {
     static uv_prepare_t each_turn;
 
@@ -416,7 +416,7 @@ TEST(what_sentinels_tell_while_the_store_closes_is_nothing)
     uv_close((uv_handle_t *)&each_turn, NULL);
 }
 
-/* ---- what the log says ---------------------------------------------------------- */
+/* ---- the log ---------------------------------------------------------- */
 
 static bool has_logged(void *arg)
 {
@@ -475,14 +475,14 @@ TEST(each_reason_why_a_sentinel_is_lost_is_logged_once_and_that_it_is_back)
     assert_int_equal(kept_stderr_count("event=sentinel-lost"), 4);
 }
 
-TEST(a_password_that_a_sentinel_does_not_want_is_told)
+TEST(password_for_a_sentinel_without_one_is_reported)
 {
     scene_answer("AUTH", "-ERR AUTH <password> called without any password configured for the default user.\r\n");
     open_with_password();
     wait_logged("reason=\"the sentinel has no password, and one was given (--store-sentinel-password-file)\"");
 }
 
-/* Of the new primary less is not fewer: before it was another's. */
+/* Fewer replicas of the new primary are no loss: the earlier number was the old primary's. */
 TEST(replicas_of_another_primary_are_not_compared)
 {
     char line[128];

@@ -43,7 +43,7 @@ TEST(each_slot_has_a_tag)
     }
 }
 
-TEST(cluster_nodes_tells_primaries_slots_and_epochs)
+TEST(cluster_nodes_gives_primaries_slots_and_epochs)
 {
     static const char text[] = ID_A " 127.0.0.1:30004@31004,hostname4 slave " ID_B " 0 1426238317239 4 connected\n" //
         ID_B " ::1:30002@31002 master,fail - 0 1426238316232 12 disconnected 5461-10922 7 [5->-" ID_C "]\n"         //
@@ -71,7 +71,7 @@ TEST(cluster_nodes_tells_primaries_slots_and_epochs)
     slots_clear(&map);
 }
 
-TEST(what_is_no_cluster_nodes_is_refused)
+TEST(invalid_cluster_nodes_reply_is_refused)
 {
     static const char *const rows[] = {
         "",
@@ -115,7 +115,7 @@ TEST(more_nodes_than_a_cluster_may_have_are_refused)
     free(text);
 }
 
-TEST(moved_tells_slot_and_address)
+TEST(moved_gives_slot_and_address)
 {
     char host[SLOTS_HOST_BYTES];
     uint16_t slot, port;

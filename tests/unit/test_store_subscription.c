@@ -50,7 +50,7 @@ TEST(messages_come_in_order)
     assert_int_equal(strtol(here.last, NULL, 10), MESSAGES);
 }
 
-TEST(a_message_comes_as_it_is)
+TEST(message_is_delivered_unchanged)
 {
     static char long_text[300 * 1000 + 1];
     const char *const texts[] = {"W ls:{a/b}: c", "", long_text};
@@ -89,7 +89,7 @@ TEST(a_quiet_channel_is_kept)
     assert_int_equal(here.listening, 1);
 }
 
-TEST(an_answer_that_confirms_nothing_is_tried_again)
+TEST(unconfirmed_subscription_is_retried)
 {
     static const struct row {
         const char *answer, *why;
@@ -135,7 +135,7 @@ static bool hears_what_is_published(void *arg)
 
 /* Said on the channel's connection only: the store stays, and what does not wait goes on. */
 /* promise T17 */
-TEST(what_is_no_message_costs_the_connection)
+TEST(invalid_message_closes_the_subscription)
 {
     static const char *const said[] = {
         CONFIRMED "+hello\r\n",
@@ -172,9 +172,9 @@ TEST(a_ping_that_is_refused_is_answered)
     assert_int_equal(subscribes(), 1);
 }
 
-/* Its peer may be gone though the connection stands; then messages would be missed for ever. */
+/* Its peer may be lost although the connection is open; then all messages would be missed. */
 /* promise T13 */
-TEST(a_channel_that_is_silent_is_heard_again)
+TEST(silent_subscription_is_renewed)
 {
     start_stage("", NULL, 0, 40);
     scene_until_listening(1);
@@ -185,7 +185,7 @@ TEST(a_channel_that_is_silent_is_heard_again)
 }
 
 /* A call that had to wait could not be woken. */
-TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
+TEST(returning_store_is_ready_after_its_subscription)
 {
     start_listening();
     scene_answer("SUBSCRIBE", "-NOPERM no\r\n");
@@ -199,9 +199,9 @@ TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
     assert_int_equal(here.listening, 2);
 }
 
-/* What is heard leads to calls, which need the store. */
+/* Messages lead to calls, which need the store. */
 /* promise T17: wake messages arrive in order; after a lost subscription the server looks again */
-TEST(its_owner_is_told_when_the_store_can_be_asked)
+TEST(owner_learns_of_the_subscription_when_the_store_is_ready)
 {
     start_stage("GET", fake_silent, 50, 0);
     scene_until_seen("SUBSCRIBE", 3);
@@ -222,7 +222,7 @@ TEST(a_replica_is_not_subscribed_to)
     assert_int_equal(here.listening, 1);
 }
 
-/* The channel is heard each time, until the store's first connection is refused. */
+/* The channel is subscribed each time, until the store's first connection is refused. */
 /* promise T17 */
 TEST(the_channel_of_a_store_that_is_never_ready_is_lost_once_in_the_log)
 {

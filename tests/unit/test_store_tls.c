@@ -25,7 +25,7 @@ static void name_file(char *path, const char *name)
     snprintf(path, PATH_BYTES, "%s/%s", stage.dir, name);
 }
 
-/* The system's choice; nobody listens there now. */
+/* The system's choice; nothing listens there now. */
 static unsigned free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

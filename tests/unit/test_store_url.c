@@ -12,7 +12,7 @@ static void assert_text(const char *got, const char *expected)
         assert_null(got);
 }
 
-TEST(each_form_is_taken_apart)
+TEST(each_url_form_is_parsed)
 {
     static const struct row {
         const char *text;
@@ -123,7 +123,7 @@ static const char *const refused[] = {
     "unix://hunter2@/run/redis.sock",
 };
 
-TEST(what_is_not_understood_is_refused)
+TEST(invalid_url_is_refused)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         url got;
@@ -137,7 +137,7 @@ TEST(what_is_not_understood_is_refused)
     }
 }
 
-/* What to write instead is said; the password is not. */
+/* The message has the correct form, and not the password. */
 /* promise F4 */
 TEST(an_error_says_how_a_url_is_written)
 {

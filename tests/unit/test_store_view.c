@@ -1,4 +1,4 @@
-/* What is said of a store of several nodes is what holds for the worst of them. */
+/* The view of a store of several nodes is that of the worst node. */
 /* promise CL6 */
 #include "store/view.h"
 

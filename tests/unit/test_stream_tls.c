@@ -266,7 +266,7 @@ static void drip(void)
 
 /* promise A9: a slow, silent, lost or hostile peer takes bounded memory and time, in the TLS handshake and after it,
  * and gets the reason */
-TEST(who_does_not_shake_hands_is_left)
+TEST(peer_that_does_not_finish_the_tls_handshake_is_closed)
 {
     for (int how = 0; how < 3; how++) {
         start(&(streams_options){.connections_max = 10, .greeting_ms = SOON_MS});
@@ -284,7 +284,7 @@ TEST(who_does_not_shake_hands_is_left)
 
 /* Each leaves its place to the next: there is one. */
 /* promise A9 */
-TEST(who_is_gone_in_the_middle_leaves_nothing)
+TEST(peer_lost_during_the_handshake_frees_its_place)
 {
     const struct linger reset = {.l_onoff = 1};
     start(&(streams_options){.connections_max = 1});
@@ -293,7 +293,7 @@ TEST(who_is_gone_in_the_middle_leaves_nothing)
         if (i % 3 == 0)
             assert_true(sp_peer_send(client.fd, hello, sizeof hello));
         else
-            step(); /* a whole hello; the answer finds nobody */
+            step(); /* a whole hello; the peer is gone before the answer */
         if (i % 2)
             setsockopt(client.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         uv_run(&here.loop, UV_RUN_NOWAIT);
@@ -315,7 +315,7 @@ static bool is_refused(void)
 }
 
 /* promise A9 */
-TEST(who_is_refused_is_told_why)
+TEST(refused_peer_gets_an_alert_with_the_reason)
 {
     start(&(streams_options){.connections_max = 10});
     dial();
@@ -336,7 +336,7 @@ static void step_without_reading(void)
 
 /* It asks, and takes no answer. */
 /* promise A9 */
-TEST(who_does_not_read_is_left)
+TEST(peer_that_does_not_read_is_disconnected)
 {
     uint8_t *sent = calloc(1, 8 * BIG);
     assert_non_null(sent);

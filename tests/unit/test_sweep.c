@@ -106,7 +106,7 @@ TEST_WITH(an_answer_of_another_shape_ends_the_part, setup_soon, teardown)
     assert_string_equal(lasting.bases, "");
 }
 
-/* The pass is given up; the next begins in its time. */
+/* The pass ends; the next begins on schedule. */
 TEST_WITH(passes_follow_each_other_also_after_one_that_failed, setup_soon, teardown)
 {
     may_begin("1");
@@ -164,7 +164,7 @@ TEST(nothing_begins_when_it_is_stopped_while_it_asks)
     asked_expect_none(&asked);
 }
 
-/* Units of "a b" that bucket 1 of 2 sends to the pool, and others; the second move is none of a bucket. */
+/* Units of "a b" that bucket 1 of 2 sends to the pool, and others; the second move does not belong to a bucket. */
 #define MOVES                                                                                          \
     "OK '17' [ls:{ns/g/2/100}: 'a b' '0' '7' '3' '5'] [ls:{ns/g/2/99}: c '1' '8' '1' '6'] ls:{ns/h}: " \
     "[ls:{ns/g/2/0}: c '2' '8' '1' '6']"

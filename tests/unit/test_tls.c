@@ -1,5 +1,5 @@
-/* TLS without I/O, against OpenSSL's own client, over memory: who is let in and under
- * which name, and what hostile bytes do. */
+/* TLS without I/O, against OpenSSL's own client, over memory: which peers are accepted and under
+ * which name, and the effect of hostile bytes. */
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -133,7 +133,7 @@ static void forget_contexts(void)
     here.context = NULL;
 }
 
-/* What the client wrote, to the server. */
+/* Moves the client's output to the server. */
 static bool carry_in(void)
 {
     uint8_t bytes[BYTES];
@@ -180,7 +180,7 @@ static bool shake(void)
     return done == 1 && here.state == TLS_UP;
 }
 
-/* Meets with a client certificate (NULL = none) and says what the server makes of it. */
+/* Connects with a client certificate (NULL = none) and returns the server's state. */
 static tls_state meets(int version, const char *certificate)
 {
     make_client_context(version, certificate);
@@ -217,7 +217,7 @@ static void assert_echo(const char *text)
 static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 enum { N_VERSIONS = sizeof versions / sizeof *versions };
 
-/* ---- who is let in ------------------------------------------------------------------ */
+/* ---- accepted peers ------------------------------------------------------------------ */
 
 /* promise A8 */
 TEST(versions_from_1_2_on)
@@ -234,7 +234,7 @@ TEST(versions_from_1_2_on)
     }
     load(false, false, NULL);
     assert_int_equal(meets(TLS1_1_VERSION, NULL), TLS_OVER);
-    assert_int_equal(here.client_error, SSL_R_TLSV1_ALERT_PROTOCOL_VERSION); /* it was told why */
+    assert_int_equal(here.client_error, SSL_R_TLSV1_ALERT_PROTOCOL_VERSION); /* it got the reason */
     over();
 }
 
@@ -251,7 +251,7 @@ TEST(client_certificates)
         {NULL, true, true, TLS_OVER, NULL},
         {"good", true, true, TLS_UP, "good"},
         {"good", true, false, TLS_UP, "good"},
-        {"good", false, false, TLS_UP, NULL}, /* nobody asked for it */
+        {"good", false, false, TLS_UP, NULL}, /* it was not requested */
         {"foreign", true, false, TLS_OVER, NULL},
         {"foreign", true, true, TLS_OVER, NULL},
         {"expired", true, false, TLS_OVER, NULL},
@@ -354,7 +354,7 @@ TEST(alpn_must_be_the_one_that_is_spoken)
 
 /* A session is not taken up again: the certificate that began it may have ended. */
 /* promise A8 */
-TEST(every_connection_shakes_hands_anew)
+TEST(every_connection_makes_a_full_handshake)
 {
     char byte;
     for (size_t v = 0; v < N_VERSIONS; v++) {
@@ -425,7 +425,7 @@ TEST(bytes_that_are_no_tls)
         tls_state got = tls_handshake(here.server);
         if (got != TLS_OVER)
             fail_msg("case %zu: %d", c, (int)got);
-        assert_int_equal(tls_handshake(here.server), TLS_OVER); /* for good */
+        assert_int_equal(tls_handshake(here.server), TLS_OVER); /* permanently */
         assert_int_equal(tls_read(here.server, &byte, 1), -1);
         assert_false(tls_write(here.server, &byte, 1));
         part();
@@ -433,7 +433,7 @@ TEST(bytes_that_are_no_tls)
     forget_contexts();
 }
 
-TEST(the_end_is_told_apart_from_silence)
+TEST(end_of_stream_differs_from_no_data)
 {
     uint8_t byte;
     for (size_t v = 0; v < N_VERSIONS; v++) {

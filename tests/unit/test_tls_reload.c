@@ -45,7 +45,7 @@ static lks_code call(lks_channel *channel)
     return lks_call_run(channel, &shop_buy_method, &request.base, &options, NULL, NULL);
 }
 
-/* Whether a new connection is accepted by who trusts the authority of now. */
+/* Whether a client that trusts the present authority accepts a new connection. */
 static void expect_accepted(void)
 {
     lks_channel *channel = connect_channel();
@@ -123,7 +123,7 @@ TEST(a_channel_trusts_another_authority)
     lks_channel_close(channel);
 }
 
-TEST(what_has_no_certificate_reloads_none)
+TEST(reload_without_a_certificate_fails)
 {
     lks_channel *channel = NULL;
     lks_host *host = NULL;

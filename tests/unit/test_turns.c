@@ -1,4 +1,4 @@
-/* Who is served when, by a clock of the test's own: work takes what the test says. */
+/* The order of service, with a test clock: the test sets the duration of work. */
 
 #include <uv.h>
 
@@ -81,7 +81,7 @@ static void queue_all(void)
 }
 
 /* promise CN3 */
-TEST(who_costs_much_is_heavy_until_it_leaks_away)
+TEST(costly_connection_is_heavy_until_its_cost_decays)
 {
     assert_true(turns_is_light(here.all, &here.taker[0]));
     work(0, TURNS_LIGHT_NS - 1, 1000);
@@ -92,7 +92,7 @@ TEST(who_costs_much_is_heavy_until_it_leaks_away)
     assert_false(turns_is_light(here.all, &here.taker[0]));
     here.now_ns += 200 * US;
     assert_true(turns_is_light(here.all, &here.taker[0]));
-    /* What one piece of work cost is not held against it for ever. */
+    /* The cost of one piece of work decays. */
     work(0, UINT64_C(60000) * MS, 1000);
     here.now_ns += 200 * MS;
     assert_true(turns_is_light(here.all, &here.taker[0]));
@@ -153,7 +153,7 @@ TEST(heavy_ones_alone_have_longer_turns)
     assert_int_equal(turn(), TURNS_CONTENDED_NS / here.cost_ns);
 }
 
-TEST(who_leaves_in_its_turn_has_none)
+TEST(connection_that_left_gets_no_turn)
 {
     turns_queue(here.all, &here.taker[1]);
     turns_queue(here.all, &here.taker[1]);
@@ -166,7 +166,7 @@ TEST(who_leaves_in_its_turn_has_none)
     assert_int_equal(uv_loop_alive(&here.loop), 0); /* it may wait */
 }
 
-/* What is dear, or not known yet, is read in small pieces, what is cheap in large ones. */
+/* Costly input, or input of unknown cost, is read in small pieces, cheap input in large ones. */
 /* promise CN3 */
 TEST(pieces_are_as_long_as_they_are_cheap)
 {
@@ -200,7 +200,7 @@ TEST(connections_of_one_owner_are_as_heavy_as_one_while_another_works)
     work(0, 10 * US, 512);
     assert_true(turns_is_light(here.all, one));
     assert_false(turns_is_light(here.all, fresh));
-    here.now_ns += 51 * MS; /* nobody else works */
+    here.now_ns += 51 * MS; /* no other connection works */
     assert_true(turns_is_light(here.all, fresh));
     for (size_t i = 0; i < TAKERS; i++)
         turns_set_owner(here.all, &here.taker[i], NULL);

@@ -116,7 +116,7 @@ static int teardown(void **state)
     return uv_loop_close(&loop);
 }
 
-/* What is told then. */
+/* Delivers a message, and expects these events. */
 static void message(const char *text, const char *expected)
 {
     told[0] = '\0';
@@ -161,7 +161,7 @@ TEST(a_grant_goes_to_its_waiter_or_is_undone)
     assert_string_equal(watched_alarms.set, "lasting ls:{ns/g}: undo b copy in 0");
 }
 
-TEST(the_end_of_a_wait_is_told)
+TEST(waiter_is_informed_of_the_end_of_its_wait)
 {
     enter("ls:{ns/g}:late", FAR_MS, NULL);
     enter("ls:{ns/g}:soon", 1, NULL);
@@ -180,7 +180,7 @@ TEST(missed_messages_wake_everyone)
 
 /* promise W14: SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; the store is not asked any
  * more */
-TEST(stopping_is_told_to_those_that_wait_and_to_those_that_come)
+TEST(stop_ends_present_and_later_waits)
 {
     enter("ls:{ns/g}:a", FAR_MS, NULL);
     waiters_stop(waiting);
@@ -189,7 +189,7 @@ TEST(stopping_is_told_to_those_that_wait_and_to_those_that_come)
 }
 
 /* promise L54 */
-TEST(who_waits_watches_its_alarms)
+TEST(waiter_watches_its_alarms)
 {
     service_watch second = {.function = "f"}, first = {.next = &second, .function = "f"};
 

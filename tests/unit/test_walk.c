@@ -29,7 +29,7 @@ static uint16_t slot_of(const walk *w)
     return call.slot;
 }
 
-/* What follows a page of `token`. */
+/* The token after a page of `token`. */
 static const char *next(const char *token, const char *node, const char *slots, const char *rest)
 {
     const walk *w = walk_read(arena, token);
@@ -75,7 +75,7 @@ TEST(a_slot_that_moves_is_listed_where_it_is_then)
     assert_string_equal(next(token, "B", "5,8000-16383", ""), "");
 }
 
-TEST(a_slot_that_comes_while_its_node_is_listed_is_listed_again)
+TEST(slot_that_arrives_during_the_listing_is_listed_again)
 {
     const char *token = next("", "A", "0-99", "9");
 
@@ -92,7 +92,7 @@ TEST(a_slot_that_is_leaving_is_not_done_with)
 }
 
 /* A replica took the place of A: its cursor is of no use there. */
-TEST(another_node_in_a_nodes_place_begins_anew)
+TEST(replaced_node_is_listed_from_the_beginning)
 {
     const char *token = next("", "A", "0-99", "9");
 
@@ -104,7 +104,7 @@ TEST(another_node_in_a_nodes_place_begins_anew)
     assert_string_equal(walk_listed(arena, walk_read(arena, token)), "0-99,500-500");
 }
 
-TEST(what_is_no_token_is_refused)
+TEST(invalid_token_is_refused)
 {
     char rows[] = "~|~!|~!!|~x!!!|~1-!!!|~5-4!!!|~0-16383,0-16383!!!|~!5,4!!|~16384!!!|~!0-16384!!|~1 2!!!|~-1!!!|"
                   "~99999999999999999999!!!|~!!0123456789012345678901234567890123456789x!";

@@ -1,4 +1,4 @@
-/* WebSocket's bytes, as browsers and libnng send them and as nobody should. */
+/* WebSocket's bytes, as browsers and libnng send them, and invalid ones. */
 
 #include "net/sp/websocket.h"
 #include "test.h"
@@ -21,7 +21,7 @@ static char *origins[] = {(char *)(uintptr_t) "https://shop.example", (char *)(u
 static const websocket_site site = {
     .path = "/lockstock", .subprotocol = "rep.example", .origins = origins, .n_origins = 2};
 
-/* What one connection gave. */
+/* The output of one connection. */
 static struct {
     uint8_t message[GOT_MAX]; /* all of them, one after the other */
     size_t len, ends[MESSAGES_MAX], n;
@@ -102,7 +102,7 @@ static void expect_status(const char *request, unsigned status)
         if (got.said_len < strlen(line) || memcmp(got.said, line, strlen(line)) != 0)
             fail_msg("%.*s instead of %u for\n%s", (int)got.said_len, (const char *)got.said, status, request);
         assert_true((status == 101) == got.opened && (status != 101) == (got.event == WEBSOCKET_OVER));
-        /* An answer is whole: what it says of its length is so. */
+        /* An answer is complete: its Content-Length is correct. */
         const char *length = memmem(got.said, got.said_len, "Content-Length: ", 16);
         const uint8_t *body = memmem(got.said, got.said_len, "\r\n\r\n", 4);
         assert_non_null(body);
@@ -127,7 +127,7 @@ TEST(a_page_is_refused_unless_it_is_named)
     expect_status(FROM("http://localhost"), 403);
     expect_status(FROM("null"), 403);
     expect_status(FROM(""), 403);
-    /* Which of two would count is nobody's to guess. */
+    /* It is undefined which of two would count. */
     expect_status(FROM("https://shop.example\r\nOrigin: http://evil.example"), 400);
     /* Whoever it is for: a page may have its name lead here. */
     expect_status(FIRST_LINE "Host: evil.example\r\nOrigin: http://evil.example\r\n" REST, 403);
@@ -136,7 +136,7 @@ TEST(a_page_is_refused_unless_it_is_named)
 
 /* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
  * else its status */
-TEST(what_a_request_must_have)
+TEST(incomplete_upgrade_request_is_refused)
 {
 #define HOST "Host: localhost\r\n"
     expect_status("GET /lockstock?a=b HTTP/1.1\r\n" HOST REST, 101);
@@ -178,7 +178,7 @@ TEST(what_a_request_must_have)
                   101);
 }
 
-/* The answer comes while the request goes on. */
+/* The answer comes before the end of the request. */
 /* promise WS2 */
 TEST(a_request_has_a_limit)
 {
@@ -313,7 +313,7 @@ TEST(a_close_is_answered_with_its_code)
 }
 
 /* promise WS4: frames against the protocol close: mask, reserved bits, opcodes, order, shortest length */
-TEST(what_breaks_the_protocol_closes)
+TEST(protocol_violation_closes)
 {
     static const struct {
         unsigned first, second; /* of a frame, alone */
@@ -403,7 +403,7 @@ TEST(a_message_must_get_on)
 
 /* promise WS7: a message may come in any frames and pieces; the first answer is to the request; long answers go in
  * frames */
-TEST(what_is_written_has_the_shortest_length)
+TEST(written_frame_has_the_shortest_length)
 {
     static const struct {
         bool first, last;

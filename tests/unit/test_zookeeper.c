@@ -45,8 +45,8 @@ static void break_connections(void)
     }
 }
 
-/* The member lives, so the next connection is made at once. */
-TEST(each_broken_connection_is_told)
+/* The member is alive, so the next connection is made at once. */
+TEST(each_broken_connection_is_reported)
 {
     client c;
 
@@ -94,7 +94,7 @@ TEST(a_multi_is_applied_whole_or_not_at_all)
     client_close(&c);
 }
 
-TEST(what_cannot_be_asked_is_refused)
+TEST(invalid_requests_are_refused)
 {
     static const char *const paths[] = {"", "a", "/", "/a/", "//", "/a//b", "/.", "/a/..", "/a\n"};
     char *big = calloc(1, ZK_REQUEST_BYTES_MAX + 1);
@@ -236,7 +236,7 @@ TEST(a_client_can_be_closed_at_any_time)
     }
 }
 
-TEST(a_member_that_dies_is_told_and_comes_back)
+TEST(dead_member_is_reported_and_used_again_after_restart)
 {
     client c;
 
@@ -285,7 +285,7 @@ TEST(requests_on_a_broken_connection_end_and_leave_nothing_behind)
 }
 
 /* Even with requests that the kernel does not take. */
-TEST(a_frozen_member_does_not_hold_up_the_end)
+TEST(frozen_member_does_not_delay_close)
 {
     enum { MANY = 12, BYTES = 900000 };
     answer answers[MANY] = {{0}};

@@ -119,7 +119,7 @@ TEST(a_stream_of_multis_survives_the_death_of_the_leader)
     client_close(&c);
 }
 
-TEST(without_a_quorum_the_state_says_so)
+TEST(loss_of_quorum_is_the_reported_state)
 {
     client c;
 

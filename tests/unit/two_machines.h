@@ -1,5 +1,5 @@
-/* A function library in a real redis-server, whose clock stands still where the test puts it, and in this process
- * (server/machine/functions.h), over the same keys at the same time. Main thread only. What it finds out of place fails
+/* A function library in a real redis-server, whose clock is set by the test, and in this process
+ * (server/machine/functions.h), over the same keys at the same time. Main thread only. A difference fails
  * the test. */
 #ifndef LOCKSTOCK_TESTS_TWO_MACHINES_H
 #define LOCKSTOCK_TESTS_TWO_MACHINES_H

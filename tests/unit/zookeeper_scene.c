@@ -7,7 +7,7 @@
 
 struct zookeeper_scene here;
 
-/* Something happened. Without uv_stop, uv_run would go on to wait for the next event after a timer's callback. */
+/* Something happened. Without uv_stop, uv_run would wait for the next event after a timer's callback. */
 static void wake(void)
 {
     uv_stop(&here.loop);
@@ -236,7 +236,7 @@ int scene_set_up(void **state)
 
 int scene_tear_down(void **state)
 {
-    if (here.open > 0) { /* the case failed: what it left is not for the next one */
+    if (here.open > 0) { /* the case failed: its clients must not disturb the next one */
         here.open = 0;
         zookeeper_fixture_free(here.ensemble);
         here.ensemble = NULL;

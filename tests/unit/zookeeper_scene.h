@@ -1,4 +1,4 @@
-/* Clients of an ensemble of ZooKeeper, and requests whose answers are waited for. */
+/* Clients of an ensemble of ZooKeeper, and requests that wait for their answers. */
 #ifndef LOCKSTOCK_TESTS_ZOOKEEPER_SCENE_H
 #define LOCKSTOCK_TESTS_ZOOKEEPER_SCENE_H
 

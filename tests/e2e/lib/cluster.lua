@@ -2,7 +2,7 @@
 local SCRIPT = world.source .. "/packaging/redis-set.sh"
 local dir
 
--- Runs one of the script's commands to its end; what it printed.
+-- Runs one of the script's commands to its end. Returns its output.
 local function run(command, ...) return world.process{SCRIPT, command, dir, ...}:ended(0) end
 
 -- Starts it, and gives its URL.

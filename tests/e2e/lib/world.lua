@@ -1,10 +1,10 @@
--- The words of scripts of real servers. A call goes over the channel that `use` names last:
+-- The functions for scripts of real servers. A call uses the channel that `use` selected last:
 --
 --   store, servers = two_servers()           one Redis, two lockstockd; use(1), use(2)
 --   use(2); acquire "T1 a" "ACQUIRED"        the words of tests/services/lib
---   local w = start(Lock.Acquire, {...})     a call that is not waited for; w() is its answer
+--   local w = start(Lock.Acquire, {...})     an asynchronous call; w() waits for its answer
 --
--- world.server, world.redis and so on (tests/support/lua_world.c) start what a case needs; it ends with the case. A
+-- world.server, world.redis and so on (tests/support/lua_world.c) start what a case needs, until its end. A
 -- wait without a limit ends by ctest's.
 harness = {}
 require "test"
@@ -43,7 +43,7 @@ end
 
 function harness.call(method, request) return current:call(method, request, call_options) end
 
--- A call that is under way: call() waits for its answer, call.done() says whether it is there.
+-- A call in flight: call() waits for its answer, call.done() says whether it has arrived.
 function start(method, request, options)
   local call = current:start(method.name, request, options or call_options)
   return setmetatable({done = function() return call:done() end, cancel = function() call:cancel() end},
@@ -87,7 +87,7 @@ function two_servers(redis_options, args, n, env)
   use(1)
 end
 
--- Two channels to both servers. Each has connected to its own first: the other stood still meanwhile.
+-- Two channels to both servers. Each connects to its own server first, because the other one is frozen meanwhile.
 function either()
   local both = {}
   for i = 1, 2 do

@@ -36,7 +36,7 @@ typedef struct attacker {
     atomic_size_t left;        /* of those that it holds, when it is stopped */
 } attacker;
 
-/* What a flood on one connection has come to. */
+/* The outcome of a flood on one connection. */
 typedef struct flood {
     wire wire;
     uint32_t next; /* number of a call of the connection */

@@ -1,4 +1,4 @@
-/* What attackers send, put together by hand: frames of HTTP/2 and messages of SP. */
+/* The bytes that attackers send, built without a library: frames of HTTP/2 and messages of SP. */
 #ifndef LOCKSTOCK_TESTS_FLOODS_BYTES_H
 #define LOCKSTOCK_TESTS_FLOODS_BYTES_H
 

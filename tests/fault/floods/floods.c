@@ -53,7 +53,7 @@ static struct {
     atomic_bool stop;
 } crowd;
 
-/* Attackers are elsewhere: they get what the server and the others leave of the processors. The row "computes" shows
+/* Attackers run at idle priority: they get the processor time that others leave. The row "computes" shows
  * what they take nevertheless. */
 static void *attacker_thread(void *arg)
 {

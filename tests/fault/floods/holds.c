@@ -47,7 +47,7 @@ static bool take_deaf(attacker *a, raw *r, bytes *b, int patience_ms)
     return taken;
 }
 
-/* ---- answers that nobody takes (gRPC) ----------------------------------------------------- */
+/* ---- answers that are not taken (gRPC) ----------------------------------------------------- */
 
 /* Sends it and a PING; attacker_run reads the answers that have begun. */
 static bool take_unanswered(attacker *a, raw *r, bytes *b)
@@ -292,7 +292,7 @@ static void parked_closes(attacker *a)
     }
 }
 
-/* Calls whose message does not come: as many as a connection may have. */
+/* Calls whose message is never sent: as many as a connection may have. */
 static bool take_bodiless(attacker *a, raw *r, size_t i)
 {
     static const wire_call call = {
@@ -306,7 +306,7 @@ static bool take_bodiless(attacker *a, raw *r, size_t i)
     return take_patiently(a, r, &b);
 }
 
-/* ---- answers that nobody reads (SP) ------------------------------------------------------- */
+/* ---- answers that are not read (SP) ------------------------------------------------------- */
 
 static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
 {
@@ -339,7 +339,7 @@ static bool take_unread_frames(attacker *a, raw *r, size_t i)
 
 /* ---- places ------------------------------------------------------------------------------- */
 
-/* As much of a connection's beginning as leaves the server waiting. */
+/* The beginning of a connection, incomplete, so that the server waits. */
 static bool begin_only(attacker *a, raw *r, wire w, unsigned address)
 {
     static const uint8_t hello[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3};

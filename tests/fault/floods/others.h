@@ -22,7 +22,7 @@ void latencies_free(latencies *l);
 
 enum { OTHERS_SAME, OTHERS_ELSEWHERE, OTHERS_NEWCOMER, N_OTHERS };
 
-/* What one of them met, since the phase began. */
+/* The results of one of them since the phase began. */
 typedef struct others_phase {
     latencies calls[N_OTHERS];                 /* that were answered OK; their count outlives latencies_free */
     size_t failed[N_OTHERS];                   /* otherwise, or not at all */

@@ -16,7 +16,7 @@ typedef struct raw {
     int fd;
     SSL *tls; /* NULL: in plain */
     const atomic_bool *stop;
-    bool deaf;       /* nothing is read: what the server says fills the socket */
+    bool deaf;       /* nothing is read: the server's output fills the socket */
     int patience_ms; /* how long raw_send waits without progress; 0 = until it is stopped */
     bool stalled;    /* that ran out */
 } raw;

@@ -77,7 +77,7 @@ static bool start_server(const char *const *args)
         here.args[n++] = "--listen";
         here.args[n++] = here.urls[w];
     }
-    here.args[n++] = "--allow-unsafe-store"; /* its disk is not what is measured */
+    here.args[n++] = "--allow-unsafe-store"; /* the disk is not measured */
     here.args[n++] = "--policy";
     here.args[n++] = here.policy;
     here.args[n++] = "--tokens";

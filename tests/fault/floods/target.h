@@ -1,5 +1,5 @@
 /* The lockstockd under attack: every wire at once, a policy and two principals with all
- * rights; without a token nobody may do anything. Main thread only. */
+ * rights; without a token all calls are refused. Main thread only. */
 #ifndef LOCKSTOCK_TESTS_FLOODS_TARGET_H
 #define LOCKSTOCK_TESTS_FLOODS_TARGET_H
 

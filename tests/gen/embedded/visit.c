@@ -10,7 +10,7 @@ int main(void)
     lks_channel *channel = NULL;
     lks_error error;
 
-    /* Nobody listens there: a stub of the project's own .proto says so. */
+    /* Nothing listens there: a stub of the project's own .proto returns the error. */
     if (lks_channel_open("unix:///nowhere", NULL, &channel, &error) != LKS_OK)
         return 1;
     request.name = "you";

@@ -4,7 +4,7 @@ require "ratelimit"
 local UNITS = {SECOND = 1, MINUTE = 2, HOUR = 3, DAY = 4, MONTH = 5, YEAR = 6, WEEK = 7}
 local CODES = {OK = "OK", OVER_LIMIT = "OVER"}
 
--- "OVER", and for each descriptor ": OK remaining reset limit/unit policy", without what is not set.
+-- "OVER", and for each descriptor ": OK remaining reset limit/unit policy", without unset fields.
 lines["RateLimit.ShouldRateLimit"] = function(r)
   local text = CODES[r.overall_code] or "UNKNOWN"
   for _, s in ipairs(r.statuses) do
@@ -125,7 +125,7 @@ end
 
 -- promise EV8
 -- promise EV9
-function case.a_ban_is_over_until_its_end()
+function case.banned_key_stays_over_its_limit_until_the_ban_ends()
   put_policy("web/a", "FIXED 1/1000 after=1 ban=5000"); ask "a=1" "OK: OK 0 1.000 1/1 web/a"
   ask "a=1" "OVER: OVER 0 5.000 1/1 web/a"
   advance(4000); ask "a=1" "OVER: OVER 1 1.000 1/1 web/a"
@@ -155,7 +155,7 @@ function case.namespaces_have_policies_of_their_own()
 end
 
 -- promise EV13: a descriptor that fails hides no other descriptor, and no value makes the call fail
-function case.what_cannot_be_judged_hides_nothing_else()
+function case.descriptor_that_cannot_be_judged_hides_no_other()
   put_policy("web/a", "FIXED 1/1000"); ask "a=1;x1;b=1 =2;c=1" "OK: OK 0 1.000 1/1 web/a: UNKNOWN: UNKNOWN: OK"
   ask(("a=1 "):rep(17) .. ";a=1") "OVER: UNKNOWN: OVER 0 1.000 1/1 web/a"
   advance(1000); ask "a=1 x9007199254740992;b=1" "OVER: OVER 1 0.000 1/1 web/a: OK"
@@ -194,7 +194,7 @@ function case.values_are_bytes()
 end
 
 -- promise EV15: a star at the end of a value matches any rest; any entry may have no value
-function case.a_star_stands_for_the_rest_of_a_value()
+function case.star_matches_the_rest_of_a_value()
   put_policy("web/path", "FIXED 100/1000"); put_policy("web/path=%2Fapi%2F*", "FIXED 50/1000")
   put_policy("web/path=%2Fapi%2Fv1*", "FIXED 20/1000"); put_policy("web/path=%2Fapi%2Fv1", "FIXED 5/1000")
   ask "path=/api/v1;path=/api/v1/x;path=/api/v2;path=/api" (
@@ -236,7 +236,7 @@ function case.a_domain_may_have_many_policies()
 end
 
 -- promise EV12: a request without a domain, or without or with too many descriptors, is INVALID_ARGUMENT and named
-function case.what_is_wrong_is_named()
+function case.invalid_request_is_named()
   ask("a=1", 0, "") "INVALID_ARGUMENT NO domain:..."; ask "" "INVALID_ARGUMENT NO descriptors:..."
   ask(("a=1;"):rep(17)) "INVALID_ARGUMENT NO descriptors:..."
 end

@@ -14,7 +14,7 @@ end
 
 -- promise GS1
 -- Each part in turn stands in the way, and nothing of the others is taken, whatever their order.
-function case.what_is_refused_takes_nothing()
+function case.refused_enter_takes_nothing()
   local refusals = {
     {"T0 once=k", "IN_PROGRESS 1"}, {"T0 limit=bob/5 limit=eve/1", "LIMITED"},
     {"T0 order=o0/a:9", "OUT_OF_STOCK SOLD_OUT a:1"}, {"T0 lock=l", "BUSY l held by T0"}}
@@ -56,7 +56,7 @@ end
 
 -- promise GS3
 -- The locks are still held, but the record is gone: the attempt is new, and charged.
-function case.a_new_attempt_with_its_locks_is_no_repeat()
+function case.new_attempt_that_holds_its_locks_is_not_a_repeat()
   one_store_only "a token enters once"
   enter "T1 once=k limit=bob/5 lock=a,b" "ENTERED 1" {fences = {{name = "a"}, {name = "b"}}}
   inspect "a" "EXCLUSIVE T1"; inspect "b" "EXCLUSIVE T1"
@@ -99,7 +99,7 @@ function case.failures()
   enter "T3 once=k lock=l" {outcome = "REPLAY", result = {code = -1}}
 end
 
--- promise GS26: an order is the same in all attempts: its hold begins anew, and what had ended is taken again
+-- promise GS26: an order is the same in all attempts: its hold is renewed, and an ended one is taken again
 function case.an_order_of_an_earlier_attempt()
   put "a 5"; enter("T1 once=k order=o1/a:2 hold=60000", {lease_ms = 10000}); pass(11)
   enter "T2 once=k order=o1/a:2 hold=90000" "ENTERED 2 a:3" {hold_ms = within(80000, 90000)}; stock "a" "3 2 0" -- it was held
@@ -118,7 +118,7 @@ function case.an_order_that_cannot_be_taken_again()
 end
 
 -- promise GS7: an attempt that was taken over changes neither the result nor the hold
-function case.who_was_taken_over_is_superseded()
+function case.attempt_that_was_taken_over_is_superseded()
   put "a 10"; enter("T1 once=k order=o1/a:1 hold=60000000 lock=l", {lease_ms = 10000}); pass(11)
   enter "T2 once=k order=o1/a:1 hold=60000000 lock=l" "ENTERED 2 a:9"
   renew_guard "T1 once=k" "ATTEMPT_LOST"
@@ -179,7 +179,7 @@ function case.a_policy_is_read_once()
 end
 
 -- promise GS12: sold without a hold, an order is not touched by Renew and Leave
-function case.what_is_sold_at_once_stays_sold()
+function case.order_sold_without_a_hold_stays_sold()
   put "a 10"; enter "T1 once=k order=o1/a:1" "ENTERED 1 a:9" {hold_ms = 0}
   renew_guard "T1 once=k order=o1" "RENEWED"; retry "T1 once=k order=o1" "LEFT"; order "o1" "CONFIRMED  a:1:0"
 end

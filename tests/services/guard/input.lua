@@ -1,4 +1,4 @@
--- What GuardService refuses to look at: each field of each part, by its name.
+-- Invalid requests of GuardService: each field of each part is named.
 require "guard"
 
 local good = {group = "g", token = token_of "T1", lease_ms = LEASE, once = {scope = "s", key = "k"},

@@ -16,7 +16,7 @@ local function expire()
   end
 end
 
--- The answer of an Enter, and what it changes. Its token and its order are new.
+-- The answer and the effects of an Enter. Its token and its order are new.
 local function model_enter(c)
   local r = c.k and records[c.k]
   if r and r.state == "COMPLETED" then return "REPLAY " .. r.attempt .. " 200 " .. r.body end

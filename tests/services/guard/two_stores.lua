@@ -1,12 +1,12 @@
--- Enter whose locks are in the lock store, and whose rest is in Redis: what happens between its calls. 1 looks at the
--- rest, 2 takes the locks, 3 takes the rest, 4 releases the locks after a refusal.
+-- Enter with locks in the lock store and the other parts in Redis: changes between its calls. 1 checks the other
+-- parts, 2 takes the locks, 3 takes the other parts, 4 releases the locks after a refusal.
 require "guard"
 
 local PARTS = " once=k limit=bob/5 order=o1/a:2 hold=60000 lock=l"
 local END = " once=k order=o1 hold=60000 lock=l"
 
 -- promise GS27: lock store: a refusal after the locks are taken releases them, and takes nothing else
-function case.what_changes_after_the_look_refuses()
+function case.change_after_the_check_refuses_enter()
   for change, said in pairs{
     [function() enter("T9 limit=bob/5", {limits = {cost = 4}}); enter "T8 limit=bob/5" end] = "LIMITED",
     [function() deduct "o9 - a:9" end] = "OUT_OF_STOCK SOLD_OUT a:1",
@@ -157,7 +157,7 @@ function case.a_repeat_that_is_refused_at_once_releases_the_locks_of_the_first_t
   harness.before(3, no_answer); enter "T1 limit=bob/1 lock=l" "UNAVAILABLE MAYBE..."
   enter "T8 limit=bob/1"; enter "T1 limit=bob/1 lock=l" "LIMITED"; inspect "l" "FREE"
   harness.before(3, no_answer); enter "T2 once=k lock=l" "UNAVAILABLE MAYBE..."
-  enter "T9 once=k"; wait "S1 T2 once=k lock=l" "IN_PROGRESS 1"; inspect "l" "FREE" -- who waits holds nothing
+  enter "T9 once=k"; wait "S1 T2 once=k lock=l" "IN_PROGRESS 1"; inspect "l" "FREE" -- a waiter holds nothing
 end
 
 -- promise GS29
@@ -194,13 +194,13 @@ function case.a_copy_that_queues_after_a_refusal_leaves_the_queue()
 end
 
 -- promise GS28
-function case.a_copy_whose_wait_is_over_spends_nothing()
+function case.copy_whose_wait_timed_out_spends_nothing()
   enter "T9 once=k"; wait "S1 T1 once=k lock=l"; wait "S2 T1 once=k lock=l"
   timed_out "S1 T1" "IN_PROGRESS 1"; retry "T9 once=k"; deliver() "S2 T1 ENTERED 2"
 end
 
 -- promise GS28
-function case.a_copy_does_not_shorten_what_is_known_of_another()
+function case.copy_does_not_shorten_the_record_of_another()
   enter "T9 lock=l"; wait "S1 T1 limit=bob/5 lock=l" "WAITS"
   local before = redis_number("PTTL", keys_like "*guard:T1*"[1])
   enter "T1 limit=bob/5 lock=l" "BUSY l held by T9"; eq(redis_number("PTTL", keys_like "*guard:T1*"[1]), above(before - 60000))

@@ -11,7 +11,7 @@ function case.a_waiter_gets_all_parts()
 end
 
 -- promise GS17: what has changed meanwhile refuses the waiter, and its turn passes on
-function case.a_waiter_is_refused_by_what_has_changed()
+function case.change_during_the_wait_refuses_the_waiter()
   for change, said in pairs{
     [function() enter "T8 limit=bob/5"; enter("T9 limit=bob/5", {limits = {cost = 4}}) end] = "LIMITED",
     [function() deduct "o9 - a:9" end] = "OUT_OF_STOCK SOLD_OUT a:1",
@@ -43,7 +43,7 @@ end
 function case.a_waiter_whose_attempt_runs_elsewhere_lets_others_pass()
   enter "T1 lock=l"; wait "S1 T2 once=k lock=l" "WAITS"; wait "S1 T3 lock=l" "WAITS"
   enter "T4 once=k"; complete "T1 lock=l"; deliver() "S1 T3 ENTERED"
-  retry "T4 once=k"; deliver() "" -- T2 stands in the queue again, at its old number
+  retry "T4 once=k"; deliver() "" -- T2 is in the queue again, with its old number
   wait "S2 T5 lock=l"; complete "T3 lock=l"; deliver() "S1 T2 ENTERED 2"
 end
 
@@ -56,7 +56,7 @@ function case.the_end_of_a_lease_wakes()
 end
 
 -- promise GS20: a call whose wait is over takes nothing
-function case.a_wait_that_is_over_takes_nothing()
+function case.wait_that_timed_out_takes_nothing()
   enter "T1 lock=l"; wait "S1 T2 once=k limit=bob/5 lock=l"; timed_out "S1 T2" "TIMED_OUT l held by T1"
   record "k" "NONE"; eq(remaining "bob 5", 5); enter "T2 lock=m"
   enter "T3 once=j"; wait "S1 T4 once=j limit=bob/5" "WAITS"

@@ -67,7 +67,7 @@ end
 -- promise D18
 function case.more_than_a_block()
   with_blocks(); eq(next_of "s", 1)
-  next_ids("SEQUENCE", "s", 250) {ids = numbers(2, 250)} -- nobody came between: on from where it was
+  next_ids("SEQUENCE", "s", 250) {ids = numbers(2, 250)} -- no call came between: it continues from its number
   eq(next_of "s", 252)
   harness.server "B"; eq(next_of "s", 351)
   harness.server "harness"
@@ -75,7 +75,7 @@ function case.more_than_a_block()
 end
 
 -- promise D18
-function case.blocks_asked_for_at_once()
+function case.concurrent_calls_share_a_block()
   with_blocks()
   for i, one in ipairs(Id.Next.together(repeated(20, {kind = "SEQUENCE", name = "s"}))) do one{ids = {i}} end
   eq(next_of "s", 21) -- no block was lost
@@ -89,7 +89,7 @@ end
 
 -- promise D18
 -- Both are planned while the block has enough; the first leaves too little.
-function case.calls_that_queue_get_no_number_twice()
+function case.queued_calls_get_different_numbers()
   with_blocks(); eq(next_of "s", 1)
   local first, second = plan(60), plan(60)
   eq(begin(first)[60], 61); eq(begin(second)[1], 62)
@@ -129,7 +129,7 @@ function case.bad_input_is_named()
 end
 
 -- promise D12: foreign data: FAILED_PRECONDITION, no change
-function case.a_foreign_sequence_is_left_alone()
+function case.foreign_sequence_is_not_changed()
   redis "SET ls:{default/s}:id:s text"; redis "RPUSH ls:{default/t}:id:s text"; remember()
   next_ids("SEQUENCE", "s", 1)(foreign); next_ids("SEQUENCE", "t", 1)(foreign); unchanged()
 end

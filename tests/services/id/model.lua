@@ -118,11 +118,11 @@ local function run(course, steps)
   eq(n, {refused = above(0), losses = above(0), lives = above(0), steps_back = above(0)})
 end
 
-function case.no_id_comes_twice_in_days()
+function case.ids_are_unique_over_days()
   rounds(2, 20, function() run(WIDE, 2000) end)
 end
 
-function case.no_id_comes_twice_in_seconds()
+function case.ids_are_unique_within_seconds()
   rounds(4, 100, function() run(NARROW, 800) end)
 end
 

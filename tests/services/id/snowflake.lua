@@ -34,7 +34,7 @@ end
 -- promise D2: count ids, 4096 in a ms and then the next ms; their time is the clock's; a range that is used up is
 --   followed by the next
 function case.ids_are_of_the_time()
-  local begun = clock_ms() -- Redis' clock goes on, this server's is only moved
+  local begun = clock_ms() -- Redis' clock runs, this server's is only moved
   for i = 1, 5 do
     local step = i <= 3 and 300 or 86400000
     eq(decode(snowflake()), {at_ms = within(begun - 1, clock_ms() + 1), worker = 0})
@@ -53,7 +53,7 @@ end
 -- ---- grants ----
 
 -- promise D3: one call of the store a second, however many ids are asked for
-function case.a_range_is_asked_for_once_a_second()
+function case.range_is_requested_once_a_second()
   local last
   eq(store_calls(function()
     last = snowflake()
@@ -72,7 +72,7 @@ function case.each_server_has_a_worker()
   harness.namespace "other" -- workers are the store's
   harness.server "C"; eq(worker_of(snowflake()), 2)
   harness.server "harness"; ms(RANGE); eq(worker_of(snowflake()), worker_of(a))
-  ms(86400000) -- nobody else wanted it
+  ms(86400000) -- no other server took it
   eq(worker_of(snowflake()), worker_of(a))
 end
 
@@ -91,13 +91,13 @@ end
 function case.a_server_that_lost_its_worker_takes_another()
   local a = snowflake()
   others_have(0, 0, clock_ms())
-  local same = snowflake() -- of the range it has, which nobody else gets
+  local same = snowflake() -- of its own range, which no other server gets
   eq(worker_of(same), worker_of(a))
   ms(RANGE); eq(worker_of(eq(snowflake(), above(same))), 1)
 end
 
 -- promise D8
-function case.calls_at_once_share_what_is_granted()
+function case.concurrent_calls_share_a_range()
   local last = 0
   for _, one in ipairs(Id.Next.together(repeated(20, {kind = "SNOWFLAKE"}))) do last = eq(one.ids[1], above(last)) end
   eq(decode(last), {worker = 0, at_ms = within(0, clock_ms())}) -- no range was burnt
@@ -121,14 +121,14 @@ local function far_behind(lost) eq(at_of(snowflake()), above(at_of(lost) + RANGE
 
 -- promise T23: after a failover that lost answers: fences increase, no SNOWFLAKE repeats, and a reader of a lost
 --   ledger entry is informed
-function case.another_primary_grants_nothing_before_all_that_may_be_lost_is_over()
+function case.new_primary_grants_nothing_until_lost_leases_have_expired()
   primary_is "a/1"
   local lost = snowflake()
   lose_the_worker_of(lost); primary_is "b/2"; harness.server "other"; refused "UNAVAILABLE..."
   ms(LEASE); far_behind(lost)
 end
 
-function case.the_same_primary_goes_on_at_once()
+function case.same_primary_grants_at_once()
   primary_is "a/1"; snowflake(); primary_is "a/1"; harness.server "other"; snowflake()
 end
 
@@ -138,7 +138,7 @@ local function cluster_epoch(epoch) redis("SET", "ls:test:myself", "id host myse
 -- promise T23
 function case.in_a_cluster_another_primary_is_known_by_the_grant_itself()
   harness.alter("local mine = myself()", "local mine = redis.call('GET', 'ls:test:myself')"); cluster_epoch(1)
-  refused(NEW) -- nobody has noted which one it is
+  refused(NEW) -- no server has noted which one it is
   ms(LEASE)
   local lost = snowflake()
   harness.server "same"; snowflake(); lose_the_worker_of(lost); cluster_epoch(2)
@@ -154,13 +154,13 @@ function case.a_worker_of_the_present_is_preferred()
 end
 
 -- promise D4: not far ahead of the clock: RESOURCE_EXHAUSTED with retry_after_ms
-function case.who_is_ahead_gets_a_range_a_second()
+function case.server_ahead_of_the_clock_gets_one_range_a_second()
   hold_clock()
   harness.alter("till = first + RANGE_MS", "till = first + 2") -- 8192 ids
   snowflake(); ms(-60000); ms(RANGE)
   local last = snowflake()
   lag(RANGE)
-  local made = snowflakes(8000) -- what it has is its own, however old
+  local made = snowflakes(8000) -- its range stays its own, however old
   eq(made[1], above(last))
   next_ids("SNOWFLAKE", "", 8000) "RESOURCE_EXHAUSTED NO kind: this server has made more..."
   eq(last_error.retry_after_ms, within(1, RANGE))
@@ -168,7 +168,7 @@ function case.who_is_ahead_gets_a_range_a_second()
 end
 
 -- promise D4
-function case.a_little_ahead_is_no_matter()
+function case.small_lead_over_the_clock_is_allowed()
   hold_clock()
   local last = snowflake()
   for _ = 1, 3 do
@@ -230,7 +230,7 @@ end
 -- ---- foreign data ----
 
 -- promise D12
-function case.foreign_data_is_left_alone()
+function case.foreign_data_is_not_changed()
   redis("HSET", WORKERS, "0", "junk"); remember(); refused(foreign); unchanged()
   redis("HSET", WORKERS, "floor", "soon"); refused(foreign); redis("SET", WORKERS, "text"); refused(foreign)
 end

@@ -23,19 +23,19 @@ end
 -- promise I7: Fail RETRYABLE: the next Begin executes
 -- promise I9: repeated: STORED, replayed, the first stays; ended otherwise: SUPERSEDED
 -- promise I15: Get: all of the record; NOT_FOUND
-function case.what_failed_for_now_is_tried_again()
+function case.retryable_failure_is_executed_again()
   local first = begin "k T1".fence
   fail_retryable "k timeout" "STORED"; fail_retryable "k again" "STORED again"
   get "k" "FAILED_RETRYABLE 1 (timeout)"; complete "k 200 after all" "SUPERSEDED"
   fail_final "k after all" "SUPERSEDED"; extend "k" "LOST"
   begin "k T2" "EXECUTE 2" {fence = above(first)}; get "k" "IN_PROGRESS 2"; fail_retryable "k" "STORED"
-  begin "k T2" "EXECUTE 3" -- an attempt that ended is no more, so this is a new one
+  begin "k T2" "EXECUTE 3" -- an ended attempt is removed, so this is a new one
 end
 
 -- promise I8: Fail FINAL: every Begin replays it, distinct from any result
 -- promise I9
 -- promise I15
-function case.what_failed_for_good_is_replayed()
+function case.final_failure_is_replayed()
   begin "k T1"; fail_final "k card refused" "STORED"; fail_final "k another" "STORED again"
   begin "k T2" "REPLAY 1 -1 lockstock-failure=card refused"
   begin "k T1" "REPLAY 1 -1 lockstock-failure=card refused"
@@ -52,7 +52,7 @@ function case.fences_never_go_back()
     if move ~= 0 then pass(move) end
     fail_retryable "k"
   end
-  -- The record has ended, but time goes on.
+  -- The record has ended, but the clock still runs.
   pass(1000); redis("DEL", key "r:k"); begin "k T1" "EXECUTE 1" {fence = above(last)}
 end
 
@@ -112,7 +112,7 @@ end
 -- ---- foreign data ----
 
 -- promise I24: foreign data: FAILED_PRECONDITION, no change
-function case.foreign_data_is_left_alone()
+function case.foreign_data_is_not_changed()
   each({{"DEL", "HSET ? x y"}, {"GET", "SET ? x"}, {"GET", "SETRANGE ? 0 X"}, {"GET", "SETRANGE ? 33 xx"}, -- its token's length
   }, function(row)
     begin "k T1"; redis(row[1], key "r:k"); redis((row[2]:gsub("?", "ls:{default/s/k}:idem:r"))); remember()
@@ -123,7 +123,7 @@ function case.foreign_data_is_left_alone()
   -- The result itself.
   begin "m T1"; complete "m 200 paid"; redis("APPEND", key "r:m", "foreign"); begin "m T2" (foreign)
   get "m" (foreign)
-  -- Who waits.
+  -- Waiters.
   begin "l T1"; redis("SET", key "w:l", "x"); remember(); wait "S1 l T2" (foreign)
   complete "l 200" (foreign); fail_retryable "l" (foreign)
   forget "l" (foreign); unchanged()

@@ -7,7 +7,7 @@ local records, waiters, fences, now -- waiters in the order of their coming; fen
 
 local function leased(r) return r.state == "IN_PROGRESS" and r.ends > now end
 
--- The answer of a Begin, and what it changes.
+-- The answer and the effects of a Begin.
 local function model_begin(r, token, fingerprint, lease)
   if r.state ~= "NONE" and r.fingerprint ~= fingerprint then return "MISMATCH" end
   if r.state == "COMPLETED" or r.state == "FAILED_FINAL" then return "REPLAY " .. r.attempt .. " " .. r.result end

@@ -1,4 +1,4 @@
--- Results are replayed byte for byte, however odd or large; and what a record costs.
+-- Results of any content and size are replayed byte for byte; and the cost of a record.
 -- promise I16: byte-identical replay: zero bytes, code, headers in order, 256 KiB
 require "idempotency"
 

@@ -11,7 +11,7 @@ function case.one_consumer_uses_it_once()
 end
 
 -- promise I30: never issued, of another subject or scope: UNKNOWN
-function case.what_is_not_known_does_not_say_why()
+function case.unknown_ticket_gives_no_reason()
   local ticket = issue(60000)
   consume(ticket, "C1", {subject = "you"}) "UNKNOWN"; consume(ticket, "C1", {scope = "t"}) "UNKNOWN"
   consume("never-issued", "C1") "UNKNOWN"
@@ -48,7 +48,7 @@ function case.an_empty_consumer_is_made_up()
   consume(ticket) "ALREADY_CONSUMED" -- another one: not recognised
 end
 
-function case.foreign_data_is_left_alone()
+function case.foreign_data_is_not_changed()
   local ticket = issue(60000)
   redis("SET", key("t:" .. ticket), "x"); consume(ticket, "C1") (foreign); redis("GET", key("t:" .. ticket)) "x"
 end

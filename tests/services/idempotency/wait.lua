@@ -1,10 +1,11 @@
--- Begins that wait: messages when an attempt ends, who runs then, and waiters whose time, connection or server ends.
+-- Begins that wait: messages when an attempt ends, the next attempt, and waiters that time out or lose their connection
+-- or server.
 require "idempotency"
 
 -- promise I17: waiters get the replay the moment it is stored; one message a server
 function case.a_result_is_everyones_at_once()
   begin "k T1"; wait "S1 k T2" "WAITS"; wait "S2 k T3" "WAITS"; wait "S1 k T4" "WAITS"
-  wait "S1 l T5" "EXECUTE 1" -- another key: nobody runs there
+  wait "S1 l T5" "EXECUTE 1" -- another key: no attempt runs there
   messages() ""
   begin "k T1"; complete("k 200 paid", {headers = {{key = "a", value = "1"}}}) "STORED"
   deliver() "S1 T2 REPLAY 1 200 paid a=1, S1 T4 REPLAY 1 200 paid a=1, S2 T3 REPLAY 1 200 paid a=1"
@@ -47,9 +48,9 @@ function case.the_alarm_is_for_the_end_of_the_lease()
 end
 
 -- promise I19
-function case.an_alarm_that_finds_nobody_running_wakes()
+function case.alarm_without_a_running_attempt_wakes_a_waiter()
   begin "k T1"; wait "S1 k T2"; complete "k 200"
-  messages() "S1:k" -- and is lost, let us say
+  messages() "S1:k" -- suppose that it is lost
   eq(ring(), within(0, 1000)); deliver() "S1 T2 REPLAY 1 200"
   begin "l T1"; wait "S1 l T3"; redis("DEL", key "r:l"); eq(ring(), within(0, 1000)); deliver() "S1 T3 EXECUTE 1"
 end
@@ -57,20 +58,20 @@ end
 -- ---- the wait is over ----
 
 -- promise I20: wait_ms over: IN_PROGRESS with retry_after_ms, and no attempt begins
-function case.when_its_time_is_over_it_is_told_how_long_the_lease_runs()
+function case.timed_out_waiter_gets_the_rest_of_the_lease()
   begin "k T1"; wait "S1 k T2"; pass(300); remember()
   timed_out "S1 T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE - 300000)}; unchanged()
 end
 
 -- promise I20
-function case.a_waiter_whose_time_is_over_does_not_run()
+function case.timed_out_waiter_does_not_run()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; wait "S1 k T4"
   pass(1001); timed_out "S1 T2" "IN_PROGRESS 1" {retry_after_ms = 0}; fail_retryable "k" "STORED"
   timed_out "S1 T3" "IN_PROGRESS 1" {retry_after_ms = 0}
   forget "k"; timed_out "S1 T4" "IN_PROGRESS 0"; get "k" "NONE"
 end
 
-function case.what_came_first_is_its_answer()
+function case.result_before_the_timeout_is_the_answer()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"
   wait "S2 k T3" -- the same call again, through another server
   fail_retryable "k"
@@ -94,22 +95,22 @@ function case.a_dead_server_is_in_nobodys_way()
   wait "S2 k T4"; complete "k 200"; deliver() "S2 T4 REPLAY 2 200"; eq(waiting_keys(), 0)
 end
 
-function case.messages_that_were_missed_are_made_up_for()
+function case.missed_messages_are_recovered()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; server_down "S1"
   fail_retryable "k"; server_up "S1"; messages() ""
-  woken "S1 T2" "EXECUTE 2" -- as all are, when it hears again
+  woken "S1 T2" "EXECUTE 2" -- as all waiters are, when it receives messages again
   woken "S1 T3" "WAITS"
   complete "k 200"; deliver() "S1 T3 REPLAY 2 200"
 end
 
 -- promise I22: a waiter is known as long as it waits; the key expires
-function case.who_waits_is_known_as_long_as_anyone_waits()
+function case.waiter_key_lives_as_long_as_the_longest_wait()
   begin "k T1"; wait("S1 k T2", {wait_ms = 500000}); eq(ttl "w:k", about(510000))
   wait("S1 k T3", {wait_ms = 2000000}); eq(ttl "w:k", about(2010000))
   wait("S2 k T4", {wait_ms = 1000}); eq(ttl "w:k", about(2010000)); eq(redis_number("SCARD", key "w:k"), 2)
 end
 
-function case.nobody_is_registered_who_does_not_wait()
+function case.call_that_does_not_wait_is_not_registered()
   wait "S1 k T1" "EXECUTE 1"; wait "S1 k T1" "EXECUTE 1"
   begin "k T2" "IN_PROGRESS 1"; wait("S1 k T2", {fingerprint = "another"}) "MISMATCH"
   complete "k 200"; wait "S1 k T2" "REPLAY 1 200"; eq(waiting_keys(), 0)

@@ -4,7 +4,7 @@
 --   enter "T1 once=k limit=bob/2 order=o1/a:2 hold=60000 lock=a,b:S" "ENTERED 1 a:8"
 --         also "LIMITED", "REPLAY 1 200 body", "IN_PROGRESS 1", "BUSY a held by T1", "OUT_OF_STOCK SOLD_OUT a:1"
 --   renew "T1 once=k lock=a" "RENEWED"
---   complete "T1 once=k lock=a body" "LEFT RELEASED"     and " again", " CONFIRMED": what became of locks and hold
+--   complete "T1 once=k lock=a body" "LEFT RELEASED"     and " again", " CONFIRMED": the outcomes of locks and hold
 --   retry "T1 once=k lock=a why"   finally "T1 once=k why"
 --   wait "S1 T2 once=k" "WAITS"                           an Enter at S1 that may wait
 --   deliver() "S1 T2 ENTERED 1"                           wakes the calls of all messages, until there are none
@@ -95,7 +95,7 @@ record = word(function(_, k)
   if got.error.code == "NOT_FOUND" then got.text = "NONE" else got.text = got.record.state .. " " .. got.record.attempt end
   return got
 end)
--- What is left of a limit.
+-- The remaining units of a limit.
 remaining = word(function(_, k, limit)
   return RateLimit.Check{group = "g", peek = true, rules = {bucket(k, limit)}}.rules[1].remaining
 end)

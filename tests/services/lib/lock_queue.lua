@@ -1,5 +1,5 @@
--- Calls that wait for locks, and the messages to their servers. The clock stands still: the script decides when an
--- offer lapses.
+-- Calls that wait for locks, and the messages to their servers. The clock is stopped: the script decides when an
+-- offer expires.
 --
 --   wait "S1 T2 a b:S" "QUEUED"          an Acquire at S1 that may wait
 --   release_at "S1 T1 a" "RELEASED"      a Release by way of S1
@@ -88,7 +88,7 @@ end)
 local function read_messages()
   local list = {}
   for i, message in ipairs(harness.messages()) do
-    local server, text = table.unpack(message) -- "all": ForceRelease tells every server
+    local server, text = table.unpack(message) -- "all": ForceRelease sends a message to every server
     local kind, what = text:sub(1, 1)
     if kind == "A" then
       local in_ms, name = text:match("^A (%-?%d+) ls:{default/g}: lock_promote (.*)$")

@@ -1,4 +1,4 @@
--- RateLimitService, in the group "g". The store's clock stands still but for advance(ms) and advance_us(us); it
+-- RateLimitService, in the group "g". The store's clock changes only by advance(ms) and advance_us(us); it
 -- begins where a second, minute, hour and day begin. Rules are texts: "bob FIXED 5/1000" is the key bob, the limit 5
 -- and the period 1,000 ms; more words: "burst=10", "after=7", "ban=2000", "factor=2", "max=8000". Algorithms FIXED,
 -- LOG, WINDOW, BUCKET. "bob @name" goes by a policy. Rules are separated by ';'.
@@ -13,7 +13,7 @@ local EPOCH = 1767225600000000 -- 2026-01-01T00:00:00Z
 local LIFE, LONG_LIFE = "return math.ceil(span / 1000)", "return int(math.ceil(span / 1000) + 3600000)"
 local advanced
 
--- Redis ends keys by its own clock, which runs on while the script's stands still; so keys get an hour more.
+-- Redis expires keys by its own clock, which runs while the script's is stopped; so keys get an hour more.
 function setup()
   harness.alter(LIFE, LONG_LIFE)
   redis("SET ls:test:clock_still_us " .. EPOCH)
@@ -88,5 +88,5 @@ function ttl(text) return redis_number("PTTL", key(text)) end
 function many(n, rule, said)
   for _ = 1, n do check(rule)(said) end
 end
--- What is left of a rule's units.
+-- The remaining units of a rule.
 function left(rules) return peek(rules, 1).rules[1].remaining end

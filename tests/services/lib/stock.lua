@@ -85,7 +85,7 @@ adjust = word(function(more, sku, delta, id)
 end)
 delete = word(function(more, sku) return Stock.DeleteItem(with({group = "g", sku = sku}, more)) end)
 function read(after, more) return Stock.ReadLedger(with({group = "g", after = after}, more)) end
--- What a unit of an entry does to available, reserved, sold.
+-- The change of available, reserved and sold by a unit of an entry.
 BY_KIND = {PUT = {1, 0, 0}, ADJUSTED = {1, 0, 0}, TRANSFERRED = {1, 0, 0}, DEDUCTED = {-1, 0, 1},
   RESERVED = {-1, 1, 0}, CONFIRMED = {0, -1, 1}, CANCELLED = {1, -1, 0}, EXPIRED = {1, -1, 0}, RETURNED = {1, 0, -1}}
 function ledger(more) return read("", more) end
@@ -100,7 +100,7 @@ function alarm_ms()
 end
 -- Runs stock_expire of the group as a server's lasting alarm would; the ms it replies.
 function ring(group) return harness.ring("stock_expire", "ls:{default/" .. (group or "g") .. "}:") end
--- One step of the sweep from a cursor: OK, the next cursor ("": the end), and what is overdue, a line each.
+-- One step of the sweep from a cursor: OK, the next cursor ("": the end), and the overdue groups and moves, one a line.
 function overdue(cursor) return fcall("stock_find_overdue", "ls:{sweep}:", "1", cursor or "0") end
 
 function key(text) return "ls:{default/g}:stock:" .. text end
@@ -142,7 +142,7 @@ function order_in(bucket)
   end
 end
 
--- What a bucket, or the pool (0), has: available, reserved, and sold or lent.
+-- The units of a bucket, or of the pool (0): available, reserved, and sold or lent.
 function bucket_key(bucket, text) return ("ls:{default/g/%d/%d}:stock:%s"):format(N, harness.bucket_name(bucket), text) end
 function in_bucket(sku, bucket)
   return redis("EVAL", "local text = redis.call('GET', KEYS[1])\n"

@@ -281,7 +281,7 @@ end
 
 foreign = "FAILED_PRECONDITION NO the store holds foreign data under this name"
 
--- Rows of what is done to a key (?), the key, and the names of the calls in `tries` that read it: they are refused and
+-- Rows of a change to a key (?), the key, and the names of the calls in `tries` that read it: they are refused and
 -- change nothing. prepare() runs first, and the key is removed unless it is changed in place.
 function refuses_foreign(rows, tries, prepare)
   for _, row in ipairs(rows) do

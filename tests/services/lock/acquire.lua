@@ -1,4 +1,4 @@
--- Acquire: who gets a lock, what the others are told, and that a repeated token is granted once.
+-- Acquire: grants, refusals, and that a repeated token is granted once.
 -- promise L10: an expired lease blocks nobody
 require "lock"
 
@@ -9,7 +9,7 @@ function case.a_free_lock_is_acquired()
 end
 
 -- promise L2: BUSY: the holder's owner, name and rest of the lease; no change
-function case.a_held_lock_is_busy_and_tells_its_holder()
+function case.held_lock_is_busy_and_names_its_holder()
   acquire "T1 a"; pass(400)
   acquire "T2 a" "BUSY a held by T1" {holder = {lease_ms = about(LEASE - 400000)}, fences = {}, token = token_of "T2"}
   inspect "a" "EXCLUSIVE T1"
@@ -79,7 +79,7 @@ function case.calls_sent_together_are_one_after_the_other()
 end
 
 -- promise L8: no second grant for a token, also if its record is lost
-function case.a_lost_record_does_not_let_a_token_in_twice()
+function case.token_is_granted_once_also_if_its_record_is_lost()
   acquire "T1 a:S"; redis("DEL", key "t:T1"); acquire "T1 a:S" "TOKEN_SPENT"; inspect "a" {holders = {{}}}
   -- Its record is gone and its lease has expired, but it is still in the name's hash.
   pass(1000); acquire "T1 a:S" "ACQUIRED"; inspect "a" "SHARED T1"

@@ -30,7 +30,7 @@ end
 
 -- promise L25
 -- The lock becomes free before a holder's record is read.
-function case.a_forced_release_of_a_holder_whose_record_is_foreign_is_told()
+function case.forced_release_reports_a_holder_with_a_foreign_record()
   acquire "T1 a:S"; acquire "T2 a:S"; redis("DEL", key "t:T1"); redis("ZADD", key "t:T1", "1", "foreign")
   inspect "a" "SHARED  T2"; force_release "a" " T2"; inspect "a" "FREE"
   acquire "T3 a"; redis("SET", key "t:T3", "foreign"); force_release "a" ""; inspect "a" "FREE"
@@ -75,7 +75,7 @@ local function take_many(n)
 end
 
 -- promise L24: List: all that is held, by pages and prefix; no other namespace; bounded
-function case.list_shows_what_is_held()
+function case.list_shows_held_locks()
   acquire "T1 a"; acquire "T2 b:S"; acquire("T3 b:S", {lease_ms = 3000000}); acquire "T4 c:P2/5"
   acquire "T5 gone"; acquire("T6 over", {lease_ms = 10}); release "T5"; pass(500)
   listed("", 0) "g/a:EXCLUSIVE:1 g/b:SHARED:2 g/c:PERMIT:1"

@@ -1,5 +1,5 @@
--- Calls that share an FCALL answer and leave what the same calls do one after the other: random calls of few tokens and
--- names are made twice. The clock stands still within a batch.
+-- Calls that share an FCALL have the answers and effects of the same calls one after the other: random calls of few
+-- tokens and names are made twice. The clock is stopped within a batch.
 -- promise L49
 require "lock"
 
@@ -87,7 +87,7 @@ function case.tries_of_a_taken_name_read_it_once()
   end), 2 + 7)
 end
 
-function case.its_holder_among_them_is_told_so()
+function case.holder_in_a_batch_is_answered_as_the_holder()
   Lock.Acquire(try_of(0)); try_all(1, 0, 2) "BUSY n0 held by T00, ACQUIRED again, BUSY n0 held by T00"
   redis("DEL", "ls:{default/g}:lock:t:" .. token(0))
   try_all(1, 0, 2) "BUSY n0 held by , TOKEN_SPENT, BUSY n0 held by "

@@ -1,5 +1,5 @@
--- What one FCALL does for waiters is bounded for all its calls together, and no foreign data under names of others
--- makes it fail after a write.
+-- The work of one FCALL for waiters is bounded for all its calls together, and foreign data under other names
+-- does not make it fail after a write.
 require "lock_queue"
 
 local OVER = 1000 -- a lease that is over after over()
@@ -15,7 +15,7 @@ end
 
 -- promise B17: the work of an FCALL for waiters and its reads of holders are bounded for all its calls together;
 --   waiters that it leaves are visited again; a try on free names is still granted
-function case.calls_that_travel_together_share_what_they_may_do_for_others()
+function case.calls_that_travel_together_share_a_bound_of_work_for_waiters()
   redis_only "calls share an FCALL"
   local n, readers, offered, more = 8, 60, 0, 0
   for i = 0, n - 1 do a_crowd_waits("n" .. i, readers) end
@@ -95,7 +95,7 @@ end
 local other_capacity = "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
 
 -- promise B18: a refusal removes expired leases, hands over and is NO; the next refusal reads no holders
-function case.a_refusal_is_not_paid_for_twice()
+function case.a_refusal_that_removed_leases_is_cheap_the_next_time()
   acquire("T1 a:P1/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"
   over()
   eq(commands_of("hgetall", function() acquire "T3 a:P1/6" (other_capacity) end), above(0))
@@ -163,7 +163,7 @@ function case.a_look_past_an_earlier_waiter_of_a_foreign_name_ends()
   end)
 end
 
--- Even where they bar nobody.
+-- Even if they block no call.
 function case.all_names_of_a_call_are_read_before_one_is_written()
   acquire("T1 a:S", {lease_ms = OVER}) "ACQUIRED"; acquire("T2 b:S", {lease_ms = OVER}) "ACQUIRED"
   acquire "T3 c" "ACQUIRED"; wait "S1 T4 a:S c" "QUEUED"; wait "S1 T5 b:S c" "QUEUED"
@@ -172,7 +172,7 @@ function case.all_names_of_a_call_are_read_before_one_is_written()
 end
 
 -- A second holder makes a hash of the only holder.
-function case.where_holders_are_kept_is_looked_at_before_one_is_written()
+function case.type_of_the_holders_key_is_checked_before_a_write()
   acquire "T1 a:S b:S" "ACQUIRED"
   spoil "SET h:b foreign"; remember(); acquire "T2 a:S b:S" (foreign); unchanged()
 end

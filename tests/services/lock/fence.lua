@@ -29,7 +29,7 @@ function case.a_lost_key_does_not_bring_a_fence_back()
 end
 
 -- promise L22: CheckFence: OK, STALE, high_water; stays
-function case.the_register_refuses_what_is_lower()
+function case.register_refuses_lower_fences()
   check_fence "disk 5" "OK 5"; check_fence "disk 5" "OK 5"
   check_fence "disk 4" "STALE 5"; check_fence "disk 9" "OK 9"; check_fence "disk 5" "STALE 9"
   pass(9007199254 - os.time()) -- to where fences are as large as numbers are exact
@@ -48,7 +48,7 @@ end
 
 -- promise L48
 -- promise B9: ResetFence sets a register or deletes it
-function case.a_foreign_register_is_left_alone()
+function case.foreign_register_is_not_changed()
   redis "SET ls:{default/a}:lock:r foreign"; check_fence "a 7" (foreign)
   redis "GET ls:{default/a}:lock:r" "foreign"
   redis "HSET ls:{default/b}:lock:r f 1"; check_fence "b 7" (foreign); reset_fence "a 7" (foreign)
@@ -57,7 +57,7 @@ end
 
 -- promise B8: CheckFence and ResetFence refuse values that no clock can have given
 -- A number that is no fence would make every holder STALE for good.
-function case.what_no_clock_can_have_given_is_refused()
+function case.fence_that_no_clock_can_have_issued_is_refused()
   local refused = "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock; no lock can have issued it"
   local given = fence_of(acquire "T1 a")
   check_fence("row " .. given) "OK ..."

@@ -8,7 +8,7 @@ local DAY = 86400000
 
 -- promise L57: a Release grants at once to the next waiter if its own server parks it in one copy, in order, with the
 --   usual lease and fence; waiters of other servers get an offer
-function case.a_release_grants_what_its_own_server_parks()
+function case.release_grants_to_a_waiter_of_its_own_server()
   local before = fence_of(acquire "T1 a")
   wait "S1 T2 a" "QUEUED"; wait "S1 T3 a" "QUEUED"
   release_at "S1 T1" "RELEASED"; messages() "S1:R T2"
@@ -21,7 +21,7 @@ function case.a_release_grants_what_its_own_server_parks()
 end
 
 -- promise L57
-function case.nobody_overtakes_who_waits_at_another_server()
+function case.waiter_at_another_server_is_not_overtaken()
   acquire "T1 a"; wait "S2 T2 a"; wait "S1 T3 a"; release_at "S1 T1"
   messages() "S1:A a S2:W T2 S2:A a"; woken "S2 T2" "ACQUIRED"
   release_at "S1 T2"; messages() "S1:R T3"; told_of_grant "S1 T3" "ACQUIRED"
@@ -42,12 +42,12 @@ function case.all_names_are_granted_at_once()
 end
 
 -- Cases that the short way leaves to the general one.
-function case.whoever_is_first_is_granted()
+function case.first_waiter_is_granted()
   acquire "T1 a"; wait "S1 T2 a:S"; wait "S1 T3 a b"; wait "S1 T4 a"
   release_at "S1 T1 a"; deliver() "T2"
   release_at "S1 T2"; deliver() "T3"
   release_at "S1 T3"; deliver() "T4"
-  redis("ZADD", key "w:a", "1", token_of "T9") -- of which nobody knows
+  redis("ZADD", key "w:a", "1", token_of "T9") -- which no server knows
   release_at "S1 T4"; deliver() ""; acquire "T5 a" "ACQUIRED"
 end
 
@@ -65,10 +65,10 @@ function case.the_lease_begins_with_the_release()
   woken "S1 T2" "ACQUIRED again" {lease_ms = about(LEASE - 400000)} -- the message was lost
   pass(500); acquire "T3 a" "BUSY a held by T2"
   pass(200); acquire "T3 a" "ACQUIRED"
-  woken "S1 T2" "ACQUIRED again" -- it was told
+  woken "S1 T2" "ACQUIRED again" -- it got the message
 end
 
-function case.each_call_has_the_lease_that_it_asked_for()
+function case.granted_waiter_has_its_requested_lease()
   acquire "T1 a"; wait("S1 T2 a", {lease_ms = 2 * LEASE}); release_at "S1 T1"; messages() "S1:R T2"
   told_of_grant "S1 T2" "ACQUIRED" {lease_ms = 2 * LEASE}; inspect "a" {holders = {{lease_ms = about(2 * LEASE)}}}
 end
@@ -101,10 +101,10 @@ function case.a_long_lease_keeps_the_names_key()
   pass(7200); release_at "S1 T1"; messages() "S1:R T2"; eq(ttl "n:a", above(2 * DAY)); eq(ttl "t:T2", above(DAY))
 end
 
--- ---- nobody is told ----
+-- ---- grants that no caller receives ----
 
 -- promise L58: such a grant is taken back and keeps its number if no caller received it; a received grant stays
-function case.a_grant_that_nobody_was_told_is_taken_back()
+function case.grant_that_no_caller_received_is_taken_back()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T3 a"; wait "S1 T4 a"
   release_at "S1 T1"; inspect "a" "EXCLUSIVE T2"
   pass(1)
@@ -124,13 +124,13 @@ function case.a_grant_of_several_names_is_taken_back_whole()
 end
 
 -- promise L58
-function case.a_grant_of_which_something_is_gone_is_not_given_again()
+function case.grant_that_lost_a_name_is_not_offered_again()
   acquire "T1 a"; wait "S1 T2 a b"; release_at "S1 T1"; force_release "b" "T2"
   abandoned "S1 T2"; inspect "a" "FREE"; acquire "T2 a b" "TOKEN_SPENT"
 end
 
 -- promise L58
-function case.a_grant_that_somebody_was_told_stays()
+function case.grant_that_a_caller_received_stays()
   acquire "T1 a"; wait "S1 T2 a"; release_at "S1 T1"
   wait "S2 T2 a" "ACQUIRED again" -- the caller came back
   abandoned "S1 T2" "CANCELLED..."; inspect "a" "EXCLUSIVE T2"; renew "T2 a" "RENEWED"
@@ -150,7 +150,7 @@ end
 
 -- ---- servers ----
 
-function case.who_is_parked_twice_is_offered_its_turn()
+function case.waiter_parked_at_two_servers_gets_an_offer()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T2 a"; release_at "S1 T1"
   messages() "S1:W T2 S2:W T2"; acquire "T3 a" "BUSY a held by T2"
   inspect "a" {holders = {}}; woken "S2 T2" "ACQUIRED"; woken "S1 T2" "ACQUIRED again"
@@ -164,13 +164,13 @@ function case.a_server_that_hears_nothing_is_granted_nothing()
   release_at "S1 T3"; deliver() "T2"
 end
 
-function case.a_foreign_record_of_who_is_first_is_left_alone()
+function case.foreign_record_of_the_first_waiter_is_not_changed()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; server_down "S1"
   redis("SET", key "t:T2", "x"); release_at "S1 T1" "RELEASED"; redis("GET", key "t:T2") "x"
   redis("DEL", key "w:a"); acquire "T4 b"; wait "S2 T5 b"; redis("DEL", key "w:b")
   redis("SET", key "w:b", "x"); release_at "S2 T4" (foreign); inspect "b" (foreign)
   acquire "T6 c"; wait "S1 T7 c"; redis("DEL", key "s:c"); redis("SET", key "s:c", "x"); remember()
-  release_at "S1 T6" (foreign) -- S1 hears nothing
+  release_at "S1 T6" (foreign) -- S1 gets no message
   unchanged()
 end
 
@@ -182,7 +182,7 @@ end
 
 -- promise L59: the usual way into a queue has the same checks: expiry, one place for a token, no change of foreign
 --   data
-function case.who_comes_to_a_queue_stands_at_its_end()
+function case.new_waiter_joins_at_the_end_of_the_queue()
   acquire "T1 a"
   for _, call in ipairs{"S2 T2 a", "S1 T3 a", "S2 T4 a", "S1 T5 a"} do wait(call) "QUEUED" end
   queue "a" "T2 T3 T4 T5"

@@ -25,7 +25,7 @@ local function end_leases()
   end
 end
 
--- Whether the holders of a name bar the target, and whether because of another capacity.
+-- Whether the holders of a name block the target, and whether because of another capacity.
 local function bars(holders, wanted)
   local first, used = holders[1], 0
   if not first then return false end
@@ -193,7 +193,7 @@ end
 -- promise L20
 -- promise L23
 -- promise L25
-function case.locks_are_what_the_model_says()
+function case.locks_match_the_model()
   rounds(200, 5000, function()
     names, tokens, now = {}, {}, 0
     for n = 0, NAMES - 1 do names[n] = {last_fence = 0} end

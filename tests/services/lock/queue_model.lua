@@ -21,7 +21,7 @@ local function start()
   end)
 end
 
--- Whether no holder and no waiter before t bars it.
+-- Whether no holder and no waiter before t blocks it.
 local function is_free_for(t)
   for _, w in ipairs(t.targets) do
     local permits = 0
@@ -167,7 +167,7 @@ local function do_abandon()
   if t.copies.S1 + t.copies.S2 == 0 then t.life = "ABSENT" end
 end
 
--- A server loses its subscription for a moment: it looks at everything that it parks.
+-- A server loses its subscription for a moment: it checks all its parked calls.
 local function do_interrupt()
   local server = parking_server()
   server_down(server); server_up(server)
@@ -191,7 +191,7 @@ local function do_tick()
   pass(TICK); ring_alarms()
 end
 
-function case.whose_turn_it_is_and_nobody_else_is_granted()
+function case.only_the_next_in_order_is_granted()
   rounds(40, 3000, function()
     start()
     for _ = 1, CALLS do
@@ -243,7 +243,7 @@ local function chaos_call()
   choose{20, come, 25, function() release_at(any_server() .. " " .. t.alias) end,
     5, function() timed_out(t.server .. " " .. t.alias) end, 5, function() abandoned(t.server .. " " .. t.alias) end,
     5, function() server_down(server) end, 10, function() server_up(server) end, 10, deliver,
-    5, messages, -- and nobody acts on them
+    5, messages, -- and no server acts on them
     10, function() pass(3) promote("n" .. pick(NAMES)) end, 5, function() pass(TICK) end}
 end
 
@@ -256,7 +256,7 @@ local function look_at_calls(t)
   return waits_on
 end
 
--- What servers do when they are alive: look at everything they park, and at the ends they know of.
+-- The work of live servers: they check all parked calls, and the lease ends that they know.
 local function heal()
   server_up "S1"; server_up "S2"; pass(3)
   for _, t in ipairs(tokens) do look_at_calls(t) end
@@ -266,7 +266,7 @@ local function heal()
   deliver()
 end
 
-function case.whatever_fails_nobody_is_stuck_and_none_excluded_holds()
+function case.after_failures_no_waiter_is_stuck_and_holders_are_exclusive()
   rounds(60, 3000, function()
     start()
     for i = 1, CALLS do

@@ -12,7 +12,7 @@ function case.a_renewal_never_shortens()
   inspect "a" {holders = {{lease_ms = about(3000000)}}}
 end
 
-function case.a_lease_that_is_over_is_lost()
+function case.expired_lease_is_lost()
   acquire "T1 a"; pass(1000); remember(); renew "T1" "LOST" {results = {{lease_ms = 0}}}
   renew "T1 a" "LOST"; renew "T9 a" "LOST"
   renew "T9" "LOST"; unchanged()
@@ -34,7 +34,7 @@ function case.leases_of_many_groups_are_renewed_each_for_itself()
 end
 
 -- promise L19
-function case.a_release_frees_and_says_so_again()
+function case.repeated_release_is_answered_again()
   acquire "T1 a b:S"; release "T1" "RELEASED"
   remember()
   for _, again in ipairs{"T1", "T1 a", "T1 b a"} do release(again) "RELEASED again" end
@@ -43,7 +43,7 @@ function case.a_release_frees_and_says_so_again()
 end
 
 -- promise L19
-function case.names_that_were_not_held_are_told_apart()
+function case.release_reports_each_name_that_was_not_held()
   acquire "T1 a b"; release "T1 x" "NOT_HELD"; release "T1 x b" "NOT_HELD x=NOT_HELD b=RELEASED"
   release "T1 x b" "NOT_HELD x=NOT_HELD b=RELEASED again"; inspect "a" "EXCLUSIVE T1"
   acquire "T2 c"; renew "T2 c" "RENEWED"; release "T2 x" "NOT_HELD"

@@ -1,4 +1,4 @@
--- Waiting: whose turn it is, which messages are sent, and the cost. The end of a wait: wait_ends.lua.
+-- Waiting: the order of grants, the messages, and the cost. The end of a wait: wait_ends.lua.
 -- promise L48
 require "lock_queue"
 
@@ -17,7 +17,7 @@ function case.a_release_hands_over()
   release "T3"; eq(queue_keys(), 0)
 end
 
-function case.list_tells_the_owner_of_the_longest_lease_and_who_waits()
+function case.list_shows_the_longest_lease_and_the_number_of_waiters()
   local function listed(owner, waiters) Lock.List{} {locks = {{owner = owner, waiters = waiters}}} end
   local short = {lease_ms = LEASE // 2}
   acquire("T1 a:S", short); acquire "T2 a:S"; acquire("T5 a:S", short); listed("T2", 0); wait "S1 T3 a" "QUEUED"
@@ -84,7 +84,7 @@ function case.a_waiter_arms_an_alarm_for_each_lease()
 end
 
 -- promise L33
-function case.whoever_waits_is_told_of_an_end_that_is_sooner()
+function case.waiters_learn_of_an_earlier_lease_end()
   acquire "T1 a"; wait("S1 T2 a", {lease_ms = 20}); wait "S2 T3 a"; release "T1"
   messages() "S1:W T2 S1:A a S2:A a" -- the offer's
   woken "S1 T2" "ACQUIRED"
@@ -142,7 +142,7 @@ end
 -- promise L43
 function case.every_key_of_the_queue_ends()
   acquire "T1 a"; wait "S1 T2 a b:P1/2"; wait "S1 T3 b:P1/2"; abandoned "S1 T3"
-  wait("S1 T4 a", {lease_ms = 1000, wait_ms = 1}) -- who waits for less does not shorten it
+  wait("S1 T4 a", {lease_ms = 1000, wait_ms = 1}) -- a shorter wait does not shorten it
   eq(endless_keys(), ""); eq(ttl "t:T2", above(WAIT + LEASE)); eq(ttl "w:a", above(2 * 86400000))
   local ends = redis("PEXPIRETIME", key "n:a")
   redis("PEXPIRETIME", key "w:a")(ends); redis("PEXPIRETIME", key "s:a")(ends)
@@ -178,7 +178,7 @@ function case.foreign_entries_are_refused_and_left_alone()
 end
 
 -- promise L23
-function case.inspect_shows_who_waits_in_their_order()
+function case.inspect_shows_waiters_in_order()
   acquire "T1 a"; wait "S1 T2 a" "QUEUED"; pass(3); wait "S2 T3 a b" "QUEUED"
   local function waiting(...)
     local owners = {...}
@@ -193,7 +193,7 @@ function case.inspect_shows_who_waits_in_their_order()
 end
 
 -- promise L23
-function case.inspect_shows_a_hundred_who_wait()
+function case.inspect_shows_at_most_a_hundred_waiters()
   acquire "T a"
   for i = 1, 101 do wait(("S1 W%d a:S"):format(i)) "QUEUED" end
   local function shown() local seen = inspect "a"; return #seen.queue, seen.queue[1].owner, seen.waiters end

@@ -1,4 +1,4 @@
--- Waiting: offers that nobody claims, waiters whose time, connection or server ends, and repeated tokens.
+-- Waiting: unclaimed offers, waiters that time out or lose their connection or server, and repeated tokens.
 -- promise L33
 require "lock_queue"
 
@@ -6,11 +6,11 @@ require "lock_queue"
 
 -- promise L34
 -- promise L35: a server that is gone or silent does not delay the rest
-function case.an_offer_that_nobody_claims_passes_on()
+function case.unclaimed_offer_passes_to_the_next_waiter()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; wait "S2 T4 a"
   release "T1"; messages() "S1:W T2 S1:A a S2:A a"
   pass(3)
-  eq(promote "a", -1) -- nobody is left to wait
+  eq(promote "a", -1) -- no waiter is left
   -- S1 has not claimed: T3 is passed over too, and S1 gets a message.
   messages() "S1:W T3 S2:W T4"; inspect "a" "FREE"
   woken "S2 T4" "ACQUIRED"; wait "S2 T5 a" "QUEUED"
@@ -24,7 +24,7 @@ function case.an_offer_that_nobody_claims_passes_on()
 end
 
 -- promise L34
-function case.a_late_claim_takes_what_is_still_free()
+function case.late_claim_takes_a_name_that_is_still_free()
   acquire "T1 a"; wait "S1 T2 a"; release "T1"; pass(10)
   woken "S1 T2" "ACQUIRED"; inspect "a" "EXCLUSIVE T2"
 end
@@ -43,13 +43,13 @@ function case.waiters_of_a_server_that_is_gone_are_passed_over_at_once()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; wait "S2 T4 a"
   wait "S2 T5 a"; server_down "S1"; release "T1"; messages() "S2:W T4 S2:A a"
   queue "a" "T5"; woken "S2 T4" "ACQUIRED"
-  -- It is alive again: it looks at every call.
+  -- The server is back: it checks every call.
   server_up "S1"; woken "S1 T3" "QUEUED"; woken "S1 T2" "QUEUED"; queue "a" "T2 T3 T5"
 end
 
 -- promise L35
 -- promise L53: a try on names that nobody holds or can claim is granted, however many waiters died
-function case.entries_of_dead_servers_block_nobody()
+function case.queue_entries_of_dead_servers_do_not_block()
   acquire "T1 b"
   for i = 0, 999 do wait("S1 D" .. i .. " a b") "QUEUED" end
   acquire "T2 a" "BUSY a held by D0"
@@ -135,21 +135,21 @@ function case.a_clock_set_back_an_hour_does_not_keep_an_offer()
   pass(-3600); acquire "T3 a" "ACQUIRED"; woken "S1 T2" "QUEUED"; wait "S2 T4 a" "QUEUED"
   release "T3"; messages() "S1:W T2 S1:A a S2:A a"
   pass(-3600)
-  promote "a" -- in its time: what is told in ms is not by Redis' clock
+  promote "a" -- in time: the ms of an answer are not by Redis' clock
   messages() "S2:W T4"
   acquire "T5 b:P200/200"; wait "S1 T6 b:P200/200" "QUEUED"
   release "T5"; pass(-3600); acquire "T7 b:P1/200" "ACQUIRED"
 end
 
 -- promise L36: tokens are read again after a lost subscription
-function case.messages_that_were_missed_are_read_again()
+function case.waiters_are_read_again_after_missed_messages()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; release "T1"
   server_down "S1" -- its messages are lost
   server_up "S1"; woken "S1 T3" "QUEUED"; woken "S1 T2" "ACQUIRED"
   release "T2"; messages() "S1:W T3"
 end
 
-function case.a_waiter_whose_record_was_lost_queues_anew()
+function case.waiter_whose_record_was_lost_queues_again()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; redis("DEL", key "t:T2"); woken "S1 T2" "QUEUED"
   release "T1"; deliver() "T3"
   release "T3"; deliver() "T2"
@@ -165,7 +165,7 @@ end
 -- ---- withdrawal ----
 
 -- promise L37: TIMED_OUT: the waiter is withdrawn; an earlier grant wins
-function case.a_waiter_whose_time_is_over_is_withdrawn()
+function case.timed_out_waiter_is_withdrawn()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"
   timed_out "S1 T2" "TIMED_OUT a held by T1" {holder = {lease_ms = above(0)}}; queue "a" "T3"
   wait "S1 T2 a" "TOKEN_SPENT"; timed_out "S1 T3" "TIMED_OUT a held by T1"; eq(queue_keys(), 0)
@@ -181,7 +181,7 @@ end
 function case.a_lapsed_offer_times_out()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T3 a"; release "T1"
   messages(); pass(3)
-  timed_out "S1 T2" "TIMED_OUT a held by T3" -- whose turn it is
+  timed_out "S1 T2" "TIMED_OUT a held by T3" -- the next in turn
   deliver() "T3"
 end
 
@@ -201,7 +201,7 @@ end
 
 -- promise L38
 -- promise L51
-function case.only_who_parks_a_waiter_abandons_it()
+function case.only_the_server_that_parks_a_waiter_abandons_it()
   acquire "T1 a"; wait "S1 T2 a"
   wait "S2 T2 a" -- sent again to another server
   abandoned "S1 T2"; queue "a" "T2"
@@ -238,7 +238,7 @@ function case.the_same_token_again_is_the_same_place()
   queue "a" "T2 T3"; acquire "T2 a" "BUSY a held by T1"
   acquire "T2 b" "ALREADY_EXISTS NO token: used for other targets"; queue "a" "T2 T3"
   release "T1"; messages() "S1:W T2 S1:A a S2:W T2 S2:A a"
-  acquire "T2 a" "ACQUIRED" -- whoever asks first claims
+  acquire "T2 a" "ACQUIRED" -- the first call gets it
   messages() "S1:W T2 S2:W T2"; woken "S2 T2" "ACQUIRED again"; woken "S1 T2" "ACQUIRED again"
   release "T2"; messages() "S1:W T3"
 end

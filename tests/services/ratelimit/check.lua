@@ -19,7 +19,7 @@ end
 
 -- promise R1: FIXED_WINDOW: at most limit in each window of the clock
 -- promise R6: limit, remaining
-function case.each_algorithm_tells_its_numbers()
+function case.each_algorithm_reports_limit_remaining_and_times()
   check "bob FIXED 2/1000" "ALLOWED: ALLOWED 2 1 0 1000 0"; check "bob LOG 2/1000" "ALLOWED: ALLOWED 2 1 0 1000 0"
   check "bob WINDOW 2/1000" "ALLOWED: ALLOWED 2 1 0 2000 0"
   check "bob BUCKET 2/1000" "ALLOWED: ALLOWED 2 1 0 500 0"
@@ -54,7 +54,7 @@ end
 
 -- promise R9
 -- A cost above the limit is DENIED and not an error, because a policy may be smaller than what its callers ask.
-function case.more_than_ever_fits_is_denied_for_good()
+function case.cost_above_the_limit_is_denied_permanently()
   remember(); check("bob FIXED 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"
   check("bob LOG 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"; check("bob WINDOW 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"
   check("bob BUCKET 5/1000 burst=7", 8) "DENIED: DENIED 5 7 -1 0 0"
@@ -73,7 +73,7 @@ end
 
 local function independent(rules, more) return check(rules, with({mode = "INDEPENDENT"}, more)) end
 
--- ---- who is counted ----
+-- ---- what is counted ----
 
 -- promise R13: a counter is (group, key, policy or limit); once a check
 -- promise R14: group empty only with one rule, whose key it is
@@ -90,7 +90,7 @@ function case.a_counter_is_group_key_and_limit()
 end
 
 -- promise R13
-function case.what_is_said_twice_is_one_counter()
+function case.equal_rules_in_other_words_share_a_counter()
   check "bob BUCKET 1/1000" "ALLOWED:..."; check "bob BUCKET 1/1000 burst=1" "DENIED:..."
   check "bob FIXED 1/1000 after=9 ban=5" "ALLOWED:..."; check "bob FIXED 1/1000 after=9 ban=5 factor=1" "DENIED:..."
 end
@@ -114,7 +114,7 @@ end
 -- ---- peek ----
 
 -- promise R12: peek charges nothing, counts no try, begins no ban
-function case.a_peek_tells_and_charges_nothing()
+function case.peek_reports_and_charges_nothing()
   local rules = "bob FIXED 2/1000 after=3 ban=500;bob LOG 2/1000 after=3 ban=500;"
     .. "bob WINDOW 2/1000 after=3 ban=500;bob BUCKET 2/1000 after=3 ban=500"
   local function five_peeks(said)
@@ -197,7 +197,7 @@ end
 
 -- promise R20
 -- promise R33: every key ends; counters of a key and entries of a log are bounded
-function case.a_request_is_remembered_while_it_may_come_again()
+function case.request_is_remembered_while_it_may_be_repeated()
   each({ -- rules, the ms that its caller has left, those that it is kept, units
     -- As long as its caller may repeat it, and 5 s more.
     {"bob FIXED 5/1000", 1000, 6000, 1},

@@ -62,7 +62,7 @@ end
 
 -- promise R2
 -- A chunk that was passed over in part ends when all of it has expired.
-function case.what_was_in_a_chunk_that_has_ended_counts_no_more()
+function case.entries_of_an_expired_chunk_do_not_count()
   check("a LOG 9/1000", 1); advance(1); check("a LOG 9/1000", 2); advance(999)
   check("a LOG 9/1000", 3) "ALLOWED: ALLOWED 9 4 0 1000 0"
   advance(999); redis("DEL", key "l:a:L,9,1000:0"); check("a LOG 9/1000", 1) "ALLOWED: ALLOWED 9 5 0 1000 0"

@@ -16,7 +16,7 @@ end
 local good = check_request "a FIXED 5/1000"
 local function rules(text) return rules_of(text) end
 
-function case.check_names_what_is_wrong()
+function case.check_names_the_invalid_field()
   local nine = rules "a FIXED 1/1;b FIXED 1/1;c FIXED 1/1;d FIXED 1/1;e FIXED 1/1;f FIXED 1/1;g FIXED 1/1;h FIXED 1/1;i FIXED 1/1"
   refuses(RateLimit.Check, good) {
     {"group", group = LONG}, {"cost", cost = -1}, {"cost", cost = MOST + 1}, {"cost", cost = math.mininteger},
@@ -25,7 +25,7 @@ function case.check_names_what_is_wrong()
   }
 end
 
-function case.rules_name_what_is_wrong()
+function case.rules_name_the_invalid_field()
   local two = {rules = rules "a FIXED 5/1000;b FIXED 5/1000"}
   refuses(RateLimit.Check, with(good, two)) {
     {"rules[1].key", rules = {[2] = {key = ""}}}, {"rules[1].key", rules = {[2] = {key = LONG}}},
@@ -39,7 +39,7 @@ function case.rules_name_what_is_wrong()
   refuses(RateLimit.Check, {group = "g", rules = rules "a BUCKET 5/1000;a BUCKET 5/1000 burst=5"}) {{"rules[1].key"}}
 end
 
-function case.limits_name_what_is_wrong()
+function case.limits_name_the_invalid_field()
   for _, row in ipairs{
     {"limit", "FIXED 0/1000", "FIXED -1/1000", "FIXED 1000000000001/1000", "FIXED 9223372036854775807/1000",
       "LOG 100001/1000"},
@@ -65,7 +65,7 @@ function case.limits_name_what_is_wrong()
 end
 
 -- promise R41: unlimited: allowed, not counted or remembered, and reported as unlimited, without limit or shadow
-function case.an_unlimited_policy_is_nothing_else()
+function case.an_unlimited_policy_refuses_other_fields()
   refuses(RateLimit.PutPolicy, {name = "api", unlimited = true}) {
     {"limit", limit = limit_of "FIXED 5/1000"}, {"shadow", shadow = true},
   }
@@ -103,14 +103,14 @@ function case.long_products_are_exact()
   end
 end
 
-function case.refund_and_reset_name_what_is_wrong()
+function case.refund_and_reset_name_the_invalid_field()
   refuses(RateLimit.Refund, {group = "g", request_id = "g"}) {
     {"group", group = ""}, {"group", group = LONG}, {"request_id", request_id = ""}, {"request_id", request_id = LONG},
   }
   refuses(RateLimit.Reset, {key = "a"}) {{"group", group = LONG}, {"key", key = ""}, {"key", key = LONG}}
 end
 
-function case.policies_name_what_is_wrong()
+function case.policies_name_the_invalid_field()
   local versions = {{"expected_version", expected_version = -1}, {"expected_version", expected_version = MOST + 1}}
   local names = {{"name", name = ""}, {"name", name = LONG}}
   refuses(RateLimit.PutPolicy, {name = "api"}) {{"limit"}}

@@ -27,7 +27,7 @@ local counters, requests, base -- counters by key and limit; requests by number;
 local function now() return now_us() - base end -- small enough for exact products
 local function window_of(at, period) return at - (at + base) % period end
 
--- ---- what a counter says ----
+-- ---- the state of a counter ----
 
 -- Units charged in (after, until], without refunds.
 local function units(c, after, till)
@@ -72,7 +72,7 @@ end
 
 local function tries_of(c, l, at) return c.tries_window == window_of(at, l.period) and c.tries or 0 end
 
--- Whether the rule would let the check pass at a later time.
+-- Whether the check can pass at a later time.
 local function passes(l, c, cost, at)
   if l.after > 0 and (at < c.ban_end or tries_of(c, l, at) >= l.after) then return false end
   return room(l, c, at) >= cost
@@ -88,7 +88,7 @@ local function retry_ms(l, c, cost, at)
   return high
 end
 
--- ---- what a check does to it ----
+-- ---- the effect of a check ----
 
 local function add_charge(l, c, cost, at)
   local charge = {at = at, cost = cost, given_back = 0}
@@ -220,7 +220,7 @@ local function step_reset()
   if pick(40) > 0 then return end
   local k = pick_from(KEYS)
   reset(k) "OK"
-  advance(1) -- a counter is told from the one before it by when it began
+  advance(1) -- a counter differs from the previous one by its beginning
   for _, c in pairs(counters[k]) do
     for _, x in ipairs(c.charges) do x.forgotten = true end
     c.tat, c.tries, c.ban_end, c.ban = 0, 0, 0, 0

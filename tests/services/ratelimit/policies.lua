@@ -6,7 +6,7 @@ local function list(size, token) return RateLimit.ListPolicies{page_size = size,
 local UNLIMITED = "ALLOWED 9007199254740991 9007199254740991 0 0 0"
 
 -- promise R26: PutPolicy, GetPolicy: the policy in force with its defaults; NOT_FOUND
-function case.a_policy_is_what_was_put()
+function case.get_policy_returns_what_put_policy_stored()
   local put = put_policy("api", "BUCKET 5/1000 burst=10 after=7 ban=2000 factor=3 max=9000", {shadow = true})
     {policy = {name = "api", version = now_us()}}.policy
   get_policy "api" {policy = {version = put.version, shadow = true, limit = {algorithm = "TOKEN_BUCKET", limit = 5,
@@ -15,7 +15,7 @@ end
 
 -- promise R26
 -- The answer has the defaults of fields that were not set.
-function case.defaults_are_told()
+function case.policy_answer_has_the_defaults()
   put_policy("api", "BUCKET 5/1000 after=1 ban=1")
     {policy = {shadow = false, limit = {burst = 5, penalty = {factor = 1, max_ban_ms = 366 * 24 * 3600 * 1000}}}}
   eq(put_policy("api", "FIXED 5/1000").policy.limit.penalty, nil)
@@ -23,7 +23,7 @@ end
 
 -- promise R27: expected_version: ABORTED with the current one; no version is used twice
 -- promise R28: ListPolicies in order, by pages; DeletePolicy
-function case.versions_are_compared_and_never_used_twice()
+function case.versions_are_compared_and_never_reused()
   put_policy("api", "FIXED 5/1000", {expected_version = 3}) "ABORTED NO expected_version:..."
   eq(last_error.message, containing "the current one is 0")
   local first = put_policy("api", "FIXED 5/1000").policy.version
@@ -38,7 +38,7 @@ end
 
 -- promise R33
 -- Marks of deleted policies, and of the last change, end a day after the clock has passed them.
-function case.what_is_left_of_policies_ends()
+function case.marks_of_deleted_policies_expire()
   put_policy("api", "FIXED 5/1000"); delete_policy "api" "OK"
   for _, mark in ipairs{"ls:{default/policies}:rate:v", "ls:{default/policies}:rate:c"} do
     eq(redis_number("PTTL", mark), within(86000000, 86400001)) -- a version may be a microsecond ahead
@@ -101,7 +101,7 @@ function case.a_policy_is_read_once_a_second()
   reads(1, function() check "bob @api" end)
 end
 
-function case.that_there_is_none_is_known_as_long()
+function case.absence_of_a_policy_is_remembered_equally_long()
   check "bob @api" "NOT_FOUND..."
   reads(0, function() check "bob @api" "NOT_FOUND..." end)
   harness.server "two"; put_policy("api", "FIXED 1/1000"); harness.server "harness"; advance(1000)
@@ -160,7 +160,7 @@ function case.more_than_the_new_limit_is_waited_for()
 end
 
 -- promise R31
-function case.another_algorithm_starts_anew()
+function case.another_algorithm_starts_a_new_counter()
   put_policy("api", "FIXED 1/1000"); check "bob @api" "ALLOWED:..."
   put_policy("api", "LOG 1/1000"); check "bob @api" "ALLOWED:..."; check "bob @api" "DENIED:..."
   put_policy("api", "FIXED 1/1000")
@@ -183,7 +183,7 @@ end
 -- ---- unlimited ----
 
 -- promise R41
-function case.an_unlimited_policy_is_told_as_such()
+function case.an_unlimited_policy_is_reported_as_unlimited()
   for _, policy in ipairs{put_unlimited "api", get_policy "api".policy} do
     eq(policy, {unlimited = true, shadow = false}); eq(policy.limit, nil)
   end

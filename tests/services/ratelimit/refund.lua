@@ -1,4 +1,4 @@
--- Refund and Reset: a charge is returned once, and never more than the counter still holds; and what a counter leaves
+-- Refund and Reset: a charge is returned once, and never more than the counter still holds; and the rest of a counter
 -- in the store.
 require "ratelimit"
 
@@ -19,7 +19,7 @@ function case.a_check_is_refunded_once()
 end
 
 -- promise R23
-function case.what_was_never_charged_cannot_be_refunded()
+function case.uncharged_request_cannot_be_refunded()
   remember(); refund "r" "UNKNOWN"
   check "bob FIXED 1/1000"; remember(); check_id("bob FIXED 1/1000", 1, "r") "DENIED:..."; refund "r" "UNKNOWN"
   unchanged()
@@ -37,7 +37,7 @@ end
 
 -- promise R24
 -- The window has passed: REFUNDED, but nothing is returned.
-function case.a_fixed_window_that_is_over_gives_nothing_back()
+function case.refund_of_an_ended_fixed_window_returns_nothing()
   advance(900)
   check_id("bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;bob BUCKET 9/1000;bob LOG 90000/90000", 5, "r") "ALLOWED:..."
   advance(99); check("bob FIXED 9/1000", 4); advance(1); check("bob FIXED 9/1000", 7)
@@ -46,7 +46,7 @@ end
 
 -- promise R24
 -- Units that have flowed back are not returned again.
-function case.a_bucket_gives_back_what_has_not_flowed_back()
+function case.refund_of_a_bucket_omits_refilled_units()
   local rule = "bob BUCKET 10/1000 burst=10"
   each({
     {6, 0, 500, 9, "ALLOWED: ALLOWED 10 1 0 900 0"}, -- 5 of 6 have
@@ -98,7 +98,7 @@ function case.the_group_of_a_reset_is_its_key()
   check("bob FIXED 1/1000", {group = ""}) "ALLOWED:..."
 end
 
--- ---- what is left in the store ----
+-- ---- remains in the store ----
 
 -- promise R33
 function case.every_key_ends_when_it_matters_no_more()
@@ -135,7 +135,7 @@ end
 -- promise R2
 -- promise R33
 -- A log is kept in chunks of 512 entries. Expired entries are removed with the next charge, and the count is exact.
-function case.chunks_of_a_log_go_when_all_of_them_is_over()
+function case.chunks_of_a_log_are_removed_when_all_entries_expired()
   local rule = "bob LOG 1000/1000"
   for i = 1, 1000 do
     check(rule) "ALLOWED:..."
@@ -172,7 +172,7 @@ end
 
 -- promise R24
 -- Refunded entries do not count in the cost of their chunk.
-function case.a_chunk_costs_what_was_not_given_back()
+function case.refunded_entries_do_not_count_in_a_chunk()
   local rule = "bob LOG 1000/1000"
   for i = 0, 599 do
     check_id(rule, 1, "r" .. i) "ALLOWED:..."

@@ -16,7 +16,7 @@ local function asks(rules, said, more) eq(commands_of("fcall", function() check(
 local function knows(rules, said, more) eq(commands_of("fcall", function() check(rules, more)(said) end), 0) end
 local function use_up(rule, n) many(n, rule, "ALLOWED:...") end
 
-function case.over_the_limit_is_told_again_without_the_store()
+function case.denial_is_repeated_without_the_store()
   each({
     {"bob FIXED 2/1000", "DENIED: DENIED 2 0 1000 1000 0", "DENIED: DENIED 2 0 995 995 0"},
     {"bob LOG 2/1000", "DENIED: DENIED 2 0 1000 1000 0", "DENIED: DENIED 2 0 995 995 0"},
@@ -33,7 +33,7 @@ end
 local RULE = "bob FIXED 1/1000"
 local function denied(ms) return ("DENIED: DENIED 1 0 %d %d 0"):format(ms, ms) end
 
-function case.it_is_known_for_20_ms_and_asked_for_once_from_10_ms_on()
+function case.refusal_is_cached_for_20_ms_and_refreshed_once_after_10_ms()
   use_up(RULE, 1); asks(RULE, denied(1000)); advance(ASK - 1); knows(RULE, denied(991))
   advance(1); asks(RULE, denied(990)); knows(RULE, denied(990)); advance(KNOWN); asks(RULE, denied(970))
 end
@@ -54,7 +54,7 @@ function case.it_is_not_known_when_it_may_pass()
   advance(1); asks(RULE, "ALLOWED: ALLOWED 1 0 0 1000 0")
 end
 
-function case.what_is_another_question_is_asked()
+function case.different_request_asks_the_store()
   local allowed = "ALLOWED: ALLOWED 1 0 0 1000 0"
   use_up(RULE, 1); asks(RULE, denied(1000)); asks("eve FIXED 1/1000", allowed)
   asks("bob FIXED 2/1000", "ALLOWED: ALLOWED 2 1 0 1000 0"); asks(RULE, allowed, {group = "h"})
@@ -85,7 +85,7 @@ function case.a_policy_and_its_shadow()
   asks("bob @api", "DENIED: DENIED 2 0 1000 1000 0"); delete_policy "api" "OK"; check "bob @api" "NOT_FOUND..."
 end
 
-function case.what_gives_back_through_this_server_ends_it_at_once()
+function case.refund_through_this_server_ends_the_denial_at_once()
   check_id(RULE, 1, "r") "ALLOWED:..."
   asks(RULE, denied(1000)); refund "r" "REFUNDED"
   asks(RULE, "ALLOWED: ALLOWED 1 0 0 1000 0"); asks(RULE, denied(1000)); reset "bob" "OK"
@@ -93,7 +93,7 @@ function case.what_gives_back_through_this_server_ends_it_at_once()
 end
 
 -- Through another server, or after the store was emptied: within 20 ms, and the call that asks again ends it for all.
-function case.what_gives_back_elsewhere_is_seen_within_20_ms()
+function case.refund_through_another_server_is_seen_within_20_ms()
   local rule = "bob FIXED 3/1000"
   use_up(rule, 3); asks(rule, "DENIED: DENIED 3 0 1000 1000 0"); harness.server "B"; reset "bob" "OK"
   harness.server "A"; knows(rule, "DENIED: DENIED 3 0 1000 1000 0"); advance(ASK)

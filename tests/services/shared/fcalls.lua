@@ -1,7 +1,7 @@
 -- Calls of several groups in one FCALL.
 require "stock"
 
-function case.foreign_data_of_one_group_is_no_matter_to_the_others()
+function case.foreign_data_of_one_group_does_not_affect_others()
   local groups, orders = {"a", "b", "c"}, {}
   for i, group in ipairs(groups) do
     put("pear 10", {group = group})

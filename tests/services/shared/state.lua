@@ -1,5 +1,5 @@
--- Calls of one function that share an FCALL, and so a state, answer and leave what the same calls do one by one: random
--- batches, once together in one group, once one by one in another. The clock stands still within a batch.
+-- Calls of one function that share an FCALL, and so a state, have the answers and effects of the same calls one by one:
+-- random batches, once together in one group, once one by one in another. The clock is stopped within a batch.
 require "ratelimit"
 
 local BATCH, LIMITS = 64, {"FIXED 7/60000", "LOG 40/60000", "LOG 6/60000", "WINDOW 9/60000", "BUCKET 7/60000",
@@ -47,7 +47,7 @@ end
 
 -- promise R43
 -- Only the counter that exceeds the most that a key may have is refused.
-function case.a_key_that_is_full_refuses_only_what_is_new()
+function case.full_key_refuses_only_new_counters()
   local requests = repeated(130, function(i) return check_request("bob FIXED " .. 1 + (i - 1) % 129 .. "/60000") end)
   for from = 1, 130, 60 do compare(RateLimit.Check, {table.unpack(requests, from, math.min(from + 59, 130))}, "group") end
   RateLimit.Check(with(requests[129], {group = "together"})) "RESOURCE_EXHAUSTED..."
@@ -105,7 +105,7 @@ function case.a_record_is_read_once_and_written_once()
 end
 
 -- promise I37
-function case.foreign_data_of_who_waits_concerns_who_waits()
+function case.foreign_data_of_waiters_refuses_only_waiting_calls()
   redis "SET ls:{default/s/k}:idem:w x"
   local answers = Idempotency.Begin.together(repeated(3, function(i)
     return {scope = "s", key = "k", attempt_token = "attempt-0000000" .. i, lease_ms = 5000, wait_ms = i == 2 and 5000 or 0}
@@ -118,7 +118,7 @@ end
 -- ---- a sequence ----
 
 -- promise D16
-function case.numbers_go_on_from_call_to_call()
+function case.sequence_continues_from_call_to_call()
   redis "SET ls:{default/s}:id:s 9007199254740900"
   local answers = Id.Next.together(repeated(BATCH, function(i)
     return {kind = "SEQUENCE", name = "s", count = i == 4 and 100 or 1}

@@ -11,7 +11,7 @@ local function all() return ledger{limit = 1000}.entries end
 
 -- promise SB19: one ledger, in order, without a gap, by any limit
 -- The clock of bucket 2 is behind: its next entry may belong before entries of others.
-function case.an_entry_is_told_when_no_other_can_stand_before_it()
+function case.entry_is_delivered_when_no_earlier_one_can_follow()
   local text = "{'OK', oldest, time_ms(), after}"
   put_in "a 40"
   local before = all()
@@ -22,7 +22,7 @@ function case.an_entry_is_told_when_no_other_can_stand_before_it()
 end
 
 -- promise SB20: TRIMMED of the whole
-function case.a_trimmed_ledger_says_so()
+function case.a_trimmed_ledger_is_reported()
   put_in "a 40"; sales(12)
   -- Ids that no bucket has given, and ids of no bucket.
   read "5-640" "TRIMMED"; read "5-700" "TRIMMED"
@@ -35,7 +35,7 @@ function case.a_trimmed_ledger_says_so()
   read(last) ""; trim(last) "OK"; read(last) "" {outcome = "OK"}
 end
 
--- What is read after a position, and the next one.
+-- The entries after a position, and the next position.
 local function read_on(position, limit)
   local got = read(position, {limit = limit}) {entries = any}
   return got.entries, got.next_after
@@ -51,7 +51,7 @@ end
 
 -- promise SB23: a reader that follows `next_after` misses no entry, also of those written late, and gets TRIMMED if
 --   any bucket lost entries that it had read; the value is also a valid place to trim to
-function case.next_after_goes_on_behind_what_was_told()
+function case.next_after_follows_the_delivered_entries()
   put_in "a 40"; sales(30)
   local entries = all()
   for _, limit in ipairs{1, 7, 1000} do
@@ -86,7 +86,7 @@ function case.next_after_is_a_place_to_trim_up_to()
   local nine, position = read_on("", 9)
   eq(#nine, 9); trim(position) "OK"
   eq(#all(), #entries - 9); read(entries[4].id) "TRIMMED"
-  local one, start = read_on("", 1) -- from what is left on nothing is missed
+  local one, start = read_on("", 1) -- from the remaining entries on nothing is missed
   eq(#one, 1); eq((count_rest(start, 2)) + 1, #entries - 9)
   local n, finish = count_rest(position, 2)
   eq(n, #entries - 9); trim(finish) "OK"; eq((count_rest(finish, 2)), 0)
@@ -97,7 +97,7 @@ end
 
 -- promise SB23
 -- As after a failover: bucket 2 has lost what the reader has read, and the reader's last entry is of another bucket.
-function case.a_reader_of_a_lost_history_is_told_whichever_bucket_lost_it()
+function case.loss_of_history_in_any_bucket_is_reported_to_its_reader()
   put_in "a 40"; redis("COPY", LEDGER_2, KEPT); sale(2); sale(1)
   local _, position = count_rest("", 100)
   read(position) {outcome = "OK"}; redis("RENAME", KEPT, LEDGER_2); read(position) "TRIMMED" {next_after = ""}
@@ -107,7 +107,7 @@ end
 
 -- promise SB23
 -- After the reader has read an entry of bucket 1, bucket 2 writes one with a lower id.
-function case.what_is_written_after_the_clock_was_set_back_is_not_missed()
+function case.entry_written_after_a_clock_step_is_not_missed()
   put_in "a 40"; redis("COPY", LEDGER_2, KEPT); sale(2)
   redis("EVAL", "local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]\n"
     .. "redis.call('SET', 'late', cjson.encode(last))\n"

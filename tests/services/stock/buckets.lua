@@ -107,7 +107,7 @@ end
 
 -- promise SB3
 -- promise SB5
-function case.a_move_that_was_lost_is_finished_by_the_next_who_needs_it()
+function case.a_move_that_was_lost_is_finished_by_the_next_order()
   put_in "a 40"
   losing(RECEIVE, function() sell(1, "- a:15") "INTERNAL..." end)
   -- All units, so also those on their way to another bucket.
@@ -116,7 +116,7 @@ end
 
 -- promise SB4: a move is added once
 -- promise SB5
-function case.a_move_that_came_is_not_added_again()
+function case.a_move_that_came_is_added_once()
   put_in "a 40"
   local id = order_in(1)
   -- The order was made with units that were received; their source does not know.
@@ -138,7 +138,7 @@ function case.a_move_that_was_lost_is_found_when_it_is_overdue()
 end
 
 -- promise SB7: SOLD_OUT only when no bucket and no move has a unit
-function case.sold_out_is_not_told_while_a_unit_is_on_its_way()
+function case.sold_out_is_not_answered_while_a_unit_is_in_transit()
   put_in "a 10"
   losing(RECEIVE, function()
     sell(1, "- a:3") "INTERNAL..."; sell(2, "- a:9") "INTERNAL..."
@@ -162,7 +162,7 @@ end
 -- promise SB7
 -- Each time a server looks from bucket to bucket, a unit moves from one that it has not seen yet to one that it has
 -- seen.
-function case.sold_out_is_not_told_of_a_unit_that_moves_behind_the_look()
+function case.sold_out_is_not_answered_when_a_unit_moves_during_the_scan()
   local text = "local reply = {'OK'}\n  for i, sku in ipairs({...}) do\n    local found"
   put_in "a 4"
   for _, k in ipairs{1, 2, 4} do sell(k, "- a:1") end
@@ -189,7 +189,7 @@ end
 end
 
 -- promise SB8: SOLD_OUT from memory ends when units return in any bucket
-function case.a_remembered_sold_out_ends_with_what_comes_back_anywhere()
+function case.cached_sold_out_ends_when_any_bucket_gets_units_back()
   harness.options{remembers_refusals = true}; harness.server "remembers"; put_in "a 4"
   local id = order_in(2)
   local function first(bucket) return deduct(order_in(bucket) .. " - a:1", {fresh = true}) end
@@ -202,7 +202,7 @@ end
 -- ---- items ----
 
 -- promise SB9: the number of buckets is permanent
-function case.the_number_of_buckets_is_for_good()
+function case.the_number_of_buckets_is_permanent()
   put_in "a 10"; remember(); put_in("a 10", 8) "FAILED_PRECONDITION NO buckets:..."
   put_in("b 10", 1) "FAILED_PRECONDITION NO buckets:..."; unchanged()
   put_in("b 10", 0) {item = {buckets = N}}; delete "a" "OK"; delete "b" "OK"
@@ -276,7 +276,7 @@ function case.a_bucket_without_the_item_gets_it()
 end
 
 -- promise SB15: lists show one item
-function case.lists_tell_one_item()
+function case.lists_show_one_item()
   put_in "b 20"; put_in "a 10"; put("c 5", {group = "h"}); sell(2, "- a:1 b:1")
   local page = Stock.ListItems{group = "g", page_size = 1} {items = {{sku = "a", available = 9}}}
   Stock.ListItems{group = "g", page_token = page.next_page_token} {items = {{sku = "b", sold = 1}}}
@@ -292,7 +292,7 @@ function case.lists_tell_one_item()
   Stock.BatchGetItems{skus = {"b", "x", "a"}} {items = {{available = 3}, {available = 4}}}
 end
 
--- ---- what a server remembers ----
+-- ---- refusals that a server caches ----
 
 -- promise SB2: a server remembers how many buckets a group has, and a wrong memory does no harm
 function case.a_server_that_remembers_wrongly_asks_the_group()
@@ -325,7 +325,7 @@ function case.a_buyer_has_one_limit_in_all_buckets()
 end
 
 -- promise SB17: returned units do not count; a claim without an order counts for 15 s
-function case.what_comes_back_does_not_count_for_the_limit()
+function case.returned_units_do_not_count_for_the_buyer_limit()
   put_with_limit(400, 2)
   local sold, held = order_in(1), order_in(2)
   deduct(sold .. " bob a:1") "DEDUCTED..."; reserve(held .. " bob 60000 a:1") "RESERVED..."
@@ -371,9 +371,9 @@ function case.a_late_move_of_an_item_that_is_gone_leaves_no_key()
   unchanged()
 end
 
--- ---- what a failover has lost ----
+-- ---- data lost by a failover ----
 
--- Keeps what a bucket, or the pool, has of the item ...
+-- Saves the units of the item in a bucket or in the pool ...
 local function keep(bucket)
   for _, of in ipairs{"i", "m"} do
     redis("COPY", bucket_key(bucket, of .. ":a"), "ls:kept:" .. of .. ":" .. bucket, "REPLACE")
@@ -422,13 +422,13 @@ function case.a_pool_that_was_set_back_to_a_deleted_item_answers_and_can_be_dele
 end
 
 -- promise SB25
-function case.units_of_an_item_that_was_made_later_are_not_asked_for()
+function case.units_of_an_item_that_was_recreated_are_not_requested()
   put_in "a 42"; keep(0); keep(2); make_again(42)
   set_back(0); set_back(2); sell(2, "- a:12") "DEDUCTED..."
 end
 
 -- promise SB26: expired holds, however many, do not block the item
-function case.many_holds_that_are_over_keep_nobody_from_the_item()
+function case.many_holds_that_have_expired_do_not_block_the_item()
   put_in "a 1200"
   for _ = 1, 210 do reserve(order_in(1) .. " - 60000 a:1") end
   ms(60001); harness.alter("local HOLDS_MAX, HOLD_LINES_MAX = 300, 600", "local HOLDS_MAX, HOLD_LINES_MAX = 1, 600")

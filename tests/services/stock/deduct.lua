@@ -2,7 +2,7 @@
 require "stock"
 
 -- promise S2: on_hand = available + reserved + sold
-function case.sells_and_tells_what_is_left()
+function case.deduct_sells_and_returns_the_rest()
   put "a 10"; put "b 5"; deduct "o1 bob a:2 b:5" "DEDUCTED a:8 b:0"; stock "a" "8 0 2"; stock "b" "0 0 5"
   order "o1" "CONFIRMED bob a:2:0 b:5:0" {order = {group = "g", order_id = "o1", hold_ms = 0}}
   ledger() "PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 5 o1"
@@ -45,7 +45,7 @@ end
 -- promise S1: available >= 0
 -- promise S5: DEDUCTED, SOLD_OUT, BUYER_LIMIT, NOT_OPEN, CLOSED, UNKNOWN_SKU
 -- promise S6: lines: of every line when DEDUCTED, else those in the way
-function case.the_gravest_refusal_is_told_with_its_lines()
+function case.highest_priority_refusal_is_answered_with_its_lines()
   window("later", 100000); window("over", 0, 1); ms(1); put("few 10", {per_buyer_limit = 2})
   put "none 0"; put "ok 5"; deduct "o bob ok:1 none:1 few:3 over:1 later:1 x:1 y:1" "UNKNOWN_SKU x:0 y:0"
   deduct "o bob ok:1 none:1 few:3 over:1 later:1" "NOT_OPEN later:10"

@@ -1,4 +1,4 @@
--- Expired holds: nobody sees them; writers, a server's lasting alarm or the search for orphans give them back.
+-- Expired holds: reads ignore them; writers, a server's lasting alarm or the sweep give them back.
 require "stock"
 
 -- An item with n expired holds of one unit each, and 10 more units.
@@ -48,14 +48,14 @@ local function list(group)
   return items(found)
 end
 
--- What every reader answers.
+-- The answers of all read methods.
 local function all_readers()
   return table.concat({items{stock "a".item, stock("a", {group = "a"}).item}, batch "g", batch "", list "g", list ""}, "\n")
 end
 
 -- promise S36
 -- promise E6: a hold that is over is back though the server that would give it back is dead
-function case.readers_see_what_a_writer_would_make()
+function case.readers_see_expired_holds_as_returned()
   put("a 10", {per_buyer_limit = 8}); put "b 10"; put("a 10", {group = ""}); put("b 10", {group = ""})
   deduct "s bob a:1"; reserve "o1 bob 100000 a:2 b:3"; reserve "o2 bob 100000 a:1"; reserve "o3 bob 600000 a:4"
   reserve("o4 - 100000 a:7", {group = ""}); reserve("o5 - 100000 b:5", {group = ""}); ms(100000); remember()
@@ -182,7 +182,7 @@ function case.a_lasting_alarm_comes_when_the_next_hold_ends()
 end
 
 -- promise S42: the sweep finds expired holds that no call returned, step by step; a killed server's holds end
-function case.what_nobody_gives_back_is_found()
+function case.sweep_finds_expired_holds_that_no_call_returned()
   put "a 10"; put("a 10", {group = "h}"}); reserve "o1 - 100000 a:1"; reserve("o1 - 500000 a:1", {group = "h}"})
   -- Foreign data.
   redis "ZADD other:{x}:stock:x 1 o1"; redis "SET ls:{y}:stock:x 1"; ms(100000); overdue() "OK\n\n"

@@ -20,7 +20,7 @@ local function refuse(method, good, ...)
   for _, rows in ipairs{...} do refuses(method, good)(rows) end
 end
 
-function case.put_item_names_what_is_wrong()
+function case.put_item_names_the_invalid_field()
   refuse(Stock.PutItem, put_request("a", 20), not_any("sku", "", LONG), not_any("group", LONG),
     not_any("on_hand", -1, MOST + 1, math.mininteger), not_any("per_buyer_limit", -1, math.maxinteger),
     not_any("opens_in_ms", -1, math.maxinteger), not_any("closes_in_ms", -1, math.maxinteger),
@@ -33,11 +33,11 @@ function case.put_item_names_what_is_wrong()
   Stock.PutItem(with(ends, {order_retain_ms = CENTURY})) {item = any}
 end
 
-function case.get_item_names_what_is_wrong()
+function case.get_item_names_the_invalid_field()
   refuse(Stock.GetItem, {sku = "a"}, not_any("sku", "", LONG), not_any("group", LONG))
 end
 
-function case.batch_get_items_names_what_is_wrong()
+function case.batch_get_items_names_the_invalid_field()
   refuses(Stock.BatchGetItems, {}) {
     {"skus"}, {"skus", skus = skus(65)}, {"group", skus = skus(64), group = LONG}, {"skus[2]", skus = {"a", "b", "a"}},
     {"skus[1]", skus = {"a", ""}}, {"skus[0]", skus = {LONG}},
@@ -45,14 +45,14 @@ function case.batch_get_items_names_what_is_wrong()
   Stock.BatchGetItems{skus = skus(64)} "OK"
 end
 
-function case.list_items_names_what_is_wrong()
+function case.list_items_names_the_invalid_field()
   refuse(Stock.ListItems, {}, not_any("page_size", -1, 1001), not_any("prefix", LONG), not_any("group", LONG),
     not_any("page_token", "garbage"))
   refuse(Stock.ListItems, {group = "g"}, not_any("page_size", 1001), not_any("prefix", LONG),
     not_any("page_token", "garbage"))
 end
 
-function case.adjust_names_what_is_wrong()
+function case.adjust_names_the_invalid_field()
   local good = {group = "g", sku = "a", delta = 1, adjustment_id = "adj"}
   refuse(Stock.Adjust, good, not_any("sku", "", LONG), not_any("group", LONG),
     not_any("delta", 0, MOST + 1, -MOST - 1, math.mininteger), not_any("adjustment_id", "", LONG), not_any("reason", TEXT),
@@ -72,14 +72,14 @@ local all_bad_lines = bad_lines({"lines[0].sku", ":1"}, {"lines[1].sku", "a:1 :1
   {"lines[2].sku", "a:1 b:1 a:1"}, {"lines[0].sku", LONG .. ":1"}, {"lines", ones(65)})
 local two_lines = {{"group", group = "", lines = lines_of("a:1", "b:1")}}
 
-function case.deduct_names_what_is_wrong()
+function case.deduct_names_the_invalid_field()
   local good = deduct_request("o", "bob", "a:1")
   refuse(Stock.Deduct, good, not_any("order_id", "", LONG), not_any("buyer_id", LONG), not_any("group", LONG), two_lines,
     bad_lines{"lines", ""}, all_bad_lines)
   Stock.Deduct(with(good, {order_id = LONGEST, buyer_id = LONGEST})) "DEDUCTED..."
 end
 
-function case.reserve_names_what_is_wrong()
+function case.reserve_names_the_invalid_field()
   local good = reserve_request("o", "bob", "1000", "a:1")
   refuse(Stock.Reserve, good, not_any("order_id", "", LONG), not_any("buyer_id", LONG), not_any("group", LONG), two_lines,
     bad_lines{"lines", ""}, all_bad_lines, not_any("hold_ms", 9, 0, -1, 2592000001, math.maxinteger))
@@ -89,34 +89,34 @@ end
 
 local of_an_order = {{"group", group = ""}, {"group", group = LONG}, {"order_id", order_id = ""}, {"order_id", order_id = LONG}}
 
-function case.confirm_names_what_is_wrong()
+function case.confirm_names_the_invalid_field()
   refuses(Stock.Confirm, {group = "g", order_id = "o"})(of_an_order)
 end
 
-function case.extend_hold_names_what_is_wrong()
+function case.extend_hold_names_the_invalid_field()
   local good = {group = "g", order_id = "o", hold_ms = 10}
   refuse(Stock.ExtendHold, good, of_an_order, not_any("hold_ms", 9, math.mininteger, 2592000001))
   Stock.ExtendHold(good) "UNKNOWN_ORDER"; Stock.ExtendHold(with(good, {hold_ms = 2592000000})) "UNKNOWN_ORDER"
 end
 
-function case.cancel_names_what_is_wrong()
+function case.cancel_names_the_invalid_field()
   local good = {group = "g", order_id = "o"}
   refuse(Stock.Cancel, good, of_an_order, not_any("reason", TEXT))
   Stock.Cancel(with(good, {reason = long(256)})) "UNKNOWN_ORDER none"
 end
 
-function case.return_names_what_is_wrong()
+function case.return_names_the_invalid_field()
   local good = {group = "g", return_id = "r", order_id = "o"}
   refuse(Stock.Return, good, not_any("return_id", "", LONG), not_any("order_id", "", LONG), not_any("group", LONG),
     {{"group", group = ""}}, two_lines, all_bad_lines)
   Stock.Return(with(good, {return_id = LONGEST, order_id = LONGEST})) "UNKNOWN_ORDER none"; unchanged()
 end
 
-function case.get_order_names_what_is_wrong()
+function case.get_order_names_the_invalid_field()
   refuses(Stock.GetOrder, {group = "g", order_id = "o"})(of_an_order)
 end
 
-function case.ledger_calls_name_what_is_wrong()
+function case.ledger_calls_name_the_invalid_field()
   for _, id in ipairs{"x", "1", "-", "1-", "-1", "1-1-1", "1-x", " 1-1", "+", "$", "01-1", "1-01", "(1-1",
     "9007199254740992-0", "1-9007199254740992", "99999999999999999999999999-0", "1-1 "} do
     refuses(Stock.ReadLedger, {group = "g"}) {{"after", after = id}}
@@ -128,7 +128,7 @@ function case.ledger_calls_name_what_is_wrong()
   read "0-0" "PUT a 10"
 end
 
-function case.delete_item_names_what_is_wrong()
+function case.delete_item_names_the_invalid_field()
   refuse(Stock.DeleteItem, {group = "g", sku = "a"}, not_any("sku", "", LONG), not_any("group", LONG),
     not_any("expected_version", -1))
 end

@@ -36,7 +36,7 @@ function case.put_keeps_to_its_conditions()
 end
 
 -- promise S16
-function case.an_item_tells_its_window()
+function case.item_shows_its_sale_window()
   window("a", 100000, 200000) {item = {state = "NOT_OPEN", opens_in_ms = 100000, closes_in_ms = 200000}}; ms(40000)
   stock "a" {item = {state = "NOT_OPEN", opens_in_ms = within(1, 60000), closes_in_ms = within(100000, 160000)}}
   ms(60000); stock "a" {item = {state = "OPEN", opens_in_ms = 0, closes_in_ms = within(1, 100000)}}

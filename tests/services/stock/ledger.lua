@@ -4,7 +4,7 @@ require "stock"
 
 local END = "9007199254740991-0"
 
--- What a reader gets after an id: the entries as text and the oldest id; or TRIMMED.
+-- The answer to a read after an id: the entries as text and the oldest id; or TRIMMED.
 local function reads(after, entries, oldest) read(after)(entries) {outcome = "OK", oldest_id = oldest} end
 local function trimmed(after, oldest) read(after) "TRIMMED" {entries = {}, oldest_id = oldest} end
 local function all_ids()
@@ -31,7 +31,7 @@ function case.reads_on_from_where_it_was()
   ledger{group = "b"} ""
 end
 
-function case.entries_tell_the_time()
+function case.entries_have_their_time()
   five_entries()
   local now = tonumber(redis("TIME"):match("%d+"))
   for _, e in ipairs(ledger().entries) do eq(e.at_ms, within((now - 600) * 1000, (now + 1) * 1000)) end
@@ -45,7 +45,7 @@ function case.a_limit_is_a_hundred_unless_said()
 end
 
 -- promise S25: TRIMMED, exactly, on an emptied ledger too, and of an id that this ledger never gave
-function case.tells_what_was_trimmed_unread()
+function case.entries_trimmed_unread_are_reported()
   local ids = five_entries()
   trim(ids[2]) "OK"
   trimmed("0-0", ids[3]); trimmed(ids[1], ids[3])
@@ -70,7 +70,7 @@ function case.a_long_ledger_is_trimmed_in_steps()
   eq(redis_number("XLEN", key "ledger"), 50001 - 4000 - 1)
   trimmed("9000000000000-49989000", "9000000000000-4000000")
   reads("9000000000000-49999000", "PUT a 50000", "9000000000000-4000000")
-  ledger{limit = 1} {entries = {{id = "9000000000000-49991000"}}} -- what goes is not told
+  ledger{limit = 1} {entries = {{id = "9000000000000-49991000"}}} -- the removed part is not reported
   eq(commands_of("fcall", function() trim "9000000000000-49990000" "OK" end), within(12, 13))
   eq(#ledger().entries, 10)
   -- Emptied in steps, and no item left: the ledger gets an end.
@@ -85,7 +85,7 @@ function case.trims_up_to_an_id_that_no_entry_has()
   trimmed("19-7", "30-1000"); reads("20-1000", "PUT a 30", "30-1000")
 end
 
--- ---- entries that stand packed in one of the stream ----
+-- ---- several entries packed in one of the stream ----
 
 -- An error after the first step says that entries may be gone.
 function case.a_trim_that_fails_in_a_later_step_is_maybe()
@@ -166,7 +166,7 @@ end
 
 -- promise S25
 -- A reader of a lost or other ledger must not continue there: it would miss what was lost, and wait for what is there.
-function case.an_id_that_was_never_given_is_told()
+function case.unknown_entry_id_is_reported_as_trimmed()
   local ids = five_entries()
   trimmed(END, ids[1]); trimmed("1-0", ids[1]); reads("0-0", FIVE, ids[1]); trim(ids[4]) "OK"
   trimmed(END, ids[5]); reads(ids[4], "DEDUCTED a 4 o3", ids[5]); reads(ids[5], "", ids[5]); trim(ids[5]) "OK"

@@ -1,4 +1,4 @@
--- Waiting for the ledger: which servers get a message, what a woken reader gets, and what waiting leaves in the store.
+-- Waiting for the ledger: which servers get a message, what a woken reader gets, and the keys that remain in the store.
 require "stock"
 require "servers"
 
@@ -35,10 +35,10 @@ local function last_id()
   return #entries > 0 and entries[#entries].id or ""
 end
 
--- ---- who is told ----
+-- ---- messages ----
 
 -- promise SL1: wait_ms: answered by the next entry of the group, of any kind, through any server, the first one too
-function case.an_entry_wakes_whoever_waits()
+function case.new_entry_wakes_waiting_readers()
   put "a 10"
   local reader = waits_at("S1", last_id())
   eq(harness.alarms(reader.number), {}); messages() ""
@@ -94,7 +94,7 @@ function case.every_change_wakes()
 end
 
 -- promise SL2: a server gets one message for all its readers, and none for readers that stopped waiting
-function case.a_server_is_told_once()
+function case.server_gets_one_message_for_all_its_readers()
   for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
   local last, readers = last_id(), {}
   for i, server in ipairs{"S1", "S1", "S2", "S1"} do readers[i] = waits_at(server, last) end
@@ -106,7 +106,7 @@ function case.a_server_is_told_once()
 end
 
 -- promise SL1
-function case.what_changes_nothing_wakes_nobody()
+function case.call_without_effect_wakes_no_reader()
   put "a 1"; put("a 1", {group = "b"}); deduct "o1 - a:1"
   local last = last_id()
   waits_at("S1", last); deduct "o1 - a:1" "DEDUCTED again a:0"; deduct "o2 - a:1" "SOLD_OUT a:0"
@@ -117,7 +117,7 @@ end
 -- ---- what a reader gets ----
 
 -- promise SL6: a read with entries does not wait; a read without wait_ms writes nothing
-function case.what_is_there_is_not_waited_for()
+function case.read_with_entries_does_not_wait()
   put "a 10"; deduct "o1 - a:1"
   local entries = ledger().entries
   remember(); said_of(wait("S1", "")) "PUT a 10, DEDUCTED a 1 o1"
@@ -127,7 +127,7 @@ function case.what_is_there_is_not_waited_for()
 end
 
 -- promise SL7: TRIMMED at once, and when it happens while a reader waits
-function case.trimmed_is_told_at_once()
+function case.trimmed_is_answered_at_once()
   put "a 10"
   local first = last_id()
   local reader = waits_at("S1", first)
@@ -146,7 +146,7 @@ function case.a_woken_reader_keeps_its_limit()
 end
 
 -- promise SL4
-function case.woken_for_nothing_it_waits_on()
+function case.reader_woken_without_an_entry_keeps_waiting()
   put "a 10"
   local reader = waits_at("S1", last_id())
   for _ = 1, 3 do
@@ -195,7 +195,7 @@ end
 
 -- promise SL3: without readers an order looks once
 -- Its entries are one entry of the stream.
-function case.with_nobody_waiting_a_sale_is_one_look_dearer()
+function case.sale_without_readers_costs_one_extra_lookup()
   for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
   redis "CONFIG RESETSTAT"; deduct "o1 - a:1 b:1 c:1"
   for command, n in pairs{xadd = 1, exists = 1, smembers = 0, publish = 0, del = 0} do eq(harness.commands(command), n) end
@@ -213,7 +213,7 @@ function case.without_memory_it_waits_and_trims()
 end
 
 -- promise SL11: foreign data under the readers' key: FAILED_PRECONDITION, no change
-function case.foreign_readers_stop_what_needs_them()
+function case.foreign_readers_key_refuses_orders_and_waits()
   put "a 10"; redis("SET", READERS, "foreign"); remember(); deduct "o1 - a:1" (foreign)
   said_of(wait("S1", last_id())) (foreign); unchanged()
 end

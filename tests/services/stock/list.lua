@@ -82,7 +82,7 @@ function case.a_namespace_of_many_keys()
     end
     harness.forget()
   end
-  -- Many more keys than a call looks at.
+  -- Many more keys than a call scans.
   eval "for i = 1, 30000 do redis.call('SET', 'ls:{default/g}:stock:o:' .. i, '') end"; table.sort(expected)
   expected = table.concat(expected, " ")
   all_pages("", 0)(expected); all_pages("", 7)(expected)

@@ -17,7 +17,7 @@ local groups, now
 local function sku() return pick_from(NAMES) end
 local function in_group(g, request) return with(request, {group = GROUPS[g]}) end
 
--- ---- the model: what a group holds ----
+-- ---- the model: the state of a group ----
 
 local function new_group()
   local m = {items = {}, orders = {}, adjustments = {}, returns = {}, lives = 0, read = "", sums = {}}
@@ -30,7 +30,7 @@ local function next_life(m)
   return m.lives
 end
 
--- What a unit does to available, reserved, sold, and the buyer's count.
+-- The change of available, reserved, sold and the buyer's count by one unit.
 local SELL, HOLD, CONFIRM = {-1, 0, 1, 1}, {-1, 1, 0, 1}, {0, -1, 1, 0}
 local GIVE_BACK, TAKE_BACK = {1, -1, 0, -1}, {1, 0, -1, -1}
 

@@ -10,7 +10,7 @@ end
 -- ---- Confirm ----
 
 -- promise S43
-function case.confirm_sells_what_is_held()
+function case.confirm_sells_held_units()
   two_items(); held("o1", 60000)
   local before = version "a"
   eq(ttl "o:o1", -1); confirm "o1" "CONFIRMED CONFIRMED bob a:2:0 b:1:0"
@@ -31,7 +31,7 @@ end
 
 -- promise S36
 -- promise S44
-function case.an_expired_order_takes_its_stock_again()
+function case.expired_order_reacquires_its_stock()
   each({false, true}, function(given_back)
     two_items(); held("o1", 100000); ms(100000)
     if given_back then ring() end

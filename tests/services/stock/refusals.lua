@@ -16,7 +16,7 @@ local function first_reserve(text, more) return reserve(text, with({fresh = true
 local function asks(try, text, said, more) eq(commands_of("fcall", function() try(text, more)(said) end), 1) end
 local function knows(try, text, said, more) eq(commands_of("fcall", function() try(text, more)(said) end), 0) end
 
-function case.sold_out_is_told_again_without_the_store()
+function case.sold_out_is_repeated_without_the_store()
   put "a 2"; asks(first, "o1 - a:3", "SOLD_OUT a:2"); knows(first, "o2 - a:3", "SOLD_OUT a:2")
   knows(first, "o3 bob a:4", "SOLD_OUT a:2"); knows(first_reserve, "o4 - 60000 a:3", "SOLD_OUT a:2")
   knows(first, "o2 - a:3", "SOLD_OUT a:2"); stock "a" "2 0 0"; ledger() "PUT a 2"
@@ -32,7 +32,7 @@ function case.a_repeat_is_always_looked_up()
   asks(reserve, "o2 - 60000 a:1", "RESERVED again a:0"); asks(deduct, "o4 - a:1", "SOLD_OUT a:0")
 end
 
-function case.it_is_known_for_20_ms_and_asked_for_once_from_10_ms_on()
+function case.refusal_is_cached_for_20_ms_and_refreshed_once_after_10_ms()
   put "a 0"; asks(first, "o1 - a:1", "SOLD_OUT a:0"); ms(ASK - 1); knows(first, "o2 - a:1", "SOLD_OUT a:0")
   ms(1); asks(first, "o3 - a:1", "SOLD_OUT a:0"); knows(first, "o4 - a:1", "SOLD_OUT a:0"); ms(KNOWN)
   asks(first, "o5 - a:1", "SOLD_OUT a:0")
@@ -53,7 +53,7 @@ function case.one_call_asks_again_for_all()
   ms(ASK); asks(first, "o5 - a:1", "DEDUCTED a:0"); asks(first, "o6 - a:2", "SOLD_OUT a:0")
 end
 
-function case.what_another_server_gives_back_is_seen_after_20_ms()
+function case.return_at_another_server_is_seen_after_20_ms()
   put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"
   through_b(function()
     adjust "a 5 back" "5 0 0"
@@ -64,7 +64,7 @@ end
 
 -- promise S55: SOLD_OUT from memory ends with any call or alarm of this server that returns units, when it arrives and
 --   when it is done
-function case.what_this_server_gives_back_is_there_at_once()
+function case.return_at_this_server_is_seen_at_once()
   each({
     function() put "a 3" end,
     function() adjust "a 1 more" end,
@@ -131,12 +131,12 @@ end
 
 -- ---- only where the store would say it too ----
 
-function case.fewer_than_were_refused_are_asked_for()
+function case.smaller_order_asks_the_store()
   put "a 3"; asks(first, "o1 - a:5", "SOLD_OUT a:3"); knows(first, "o2 - a:4", "SOLD_OUT a:3")
   asks(first, "o3 - a:2", "DEDUCTED a:1"); asks(first, "o4 - a:5", "SOLD_OUT a:1")
 end
 
-function case.an_order_of_several_lines_is_asked_for()
+function case.order_of_several_lines_asks_the_store()
   put "a 0"; put "b 9"
   asks(first, "o1 - a:1 b:1", "SOLD_OUT a:0") -- and not kept
   asks(first, "o2 - a:1", "SOLD_OUT a:0"); asks(first, "o3 - a:1 x:1", "UNKNOWN_SKU x:0")
@@ -144,13 +144,13 @@ function case.an_order_of_several_lines_is_asked_for()
 end
 
 -- A buyer is over the limit, for others the item is sold out.
-function case.an_item_with_a_buyers_limit_is_asked_for()
+function case.item_with_a_buyer_limit_asks_the_store()
   put("a 1", {per_buyer_limit = 1}); first "o1 bob a:1" "DEDUCTED a:0"
   asks(first, "o2 eve a:1", "SOLD_OUT a:0"); asks(first, "o3 eve a:1", "SOLD_OUT a:0")
   asks(first, "o4 bob a:1", "BUYER_LIMIT a:0"); first "o5 - a:1" "INVALID_ARGUMENT NO buyer_id:..."
 end
 
-function case.other_refusals_are_asked_for()
+function case.other_refusals_ask_the_store()
   window("later", 60000, 0, 0); asks(first, "o1 - x:1", "UNKNOWN_SKU x:0")
   asks(first, "o2 - x:1", "UNKNOWN_SKU x:0"); asks(first, "o3 - later:1", "NOT_OPEN later:0")
   asks(first, "o4 - later:1", "NOT_OPEN later:0"); put "x 1"; asks(first, "o5 - x:1", "DEDUCTED x:0")

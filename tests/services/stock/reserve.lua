@@ -5,7 +5,7 @@ require "stock"
 -- promise S34: Reserve: held, with the rest of its time; its record stays until the hold ends; the lasting alarm
 --   remains
 -- promise S52
-function case.holds_and_tells_what_is_left()
+function case.reserve_holds_and_returns_the_rest()
   put "a 10"; put "b 5"; reserve "o1 bob 60000 a:2 b:5" "RESERVED a:8 b:0" {hold_ms = 60000}
   eq(alarm_ms(), 60000); stock "a" "8 2 0"; stock "b" "0 5 0"
   order "o1" "RESERVED bob a:2:0 b:5:0" {order = {hold_ms = within(1, 60000), group = "g", order_id = "o1"}}

@@ -8,7 +8,7 @@ end
 
 -- promise S38
 -- promise S48
-function case.all_that_is_left_comes_back()
+function case.all_remaining_units_are_returned()
   sold()
   local before = version "a"
   take_back "r1 o1" "RETURNED RETURNED bob a:2:2 b:1:1"; stock "a" "10 0 0"
@@ -45,7 +45,7 @@ end
 
 -- promise S51
 -- The order's returns are counted even when its item, or the buyers' counts, have ended.
-function case.what_comes_back_belongs_to_the_item_it_was_sold_from()
+function case.returned_units_belong_to_the_item_they_were_sold_from()
   sold(); delete "a"; take_back "r1 o1 a:1" "RETURNED CONFIRMED bob a:2:1 b:1:0"
   put("a 10", {per_buyer_limit = 3}); deduct "o2 bob a:3"
   local before = version "a"

@@ -1,5 +1,5 @@
--- Calls that share an FCALL: random batches of one function do what the same calls do one by one in another namespace:
--- every reply, and everything that is stored. And which calls get the error of a failed write.
+-- Calls that share an FCALL: random batches of one function have the replies and stored data of the same calls made one
+-- by one in another namespace. And which calls get the error of a failed write.
 require "stock"
 
 local GROUPS, SKUS, BATCH = 3, 4, 64
@@ -98,7 +98,7 @@ return out]]
 
 -- promise S12: combined calls behave like separate ones
 -- promise S57: calls of an FCALL do the same as one by one: each sees the changes of those before it
-function case.a_batch_does_what_its_calls_do_one_by_one()
+function case.batch_equals_its_calls_one_by_one()
   rounds(6, 200, function() -- of 100 batches
     local now_us = 1800000000000000
     for i = 1, 100 do
@@ -124,7 +124,7 @@ end
 
 -- promise S57
 -- Most are usual: new orders of one line in one group, which may run without a state.
-function case.a_batch_of_usual_orders_does_what_its_calls_do_one_by_one()
+function case.batch_of_simple_orders_equals_its_calls_one_by_one()
   local made = 0
   local function order()
     made = made + 1
@@ -184,7 +184,7 @@ function case.a_batch_reads_and_writes_an_item_once()
     "DEDUCTED a:1, SOLD_OUT a:1, DEDUCTED a:0, DEDUCTED b:1"
   eq(harness.commands "set", 5); eq(harness.commands "get", 2) -- "a", "b"; three orders
   eq(harness.commands "xadd", 1); eq(harness.commands "exists", 2) -- an order, a reader of the ledger
-  -- So it is in a cluster, where an FCALL is for several groups.
+  -- As in a cluster, where an FCALL is for several groups.
   local orders = repeated(6, function(i) return {i % 2, ("n%d bob a 1"):format(i)} end)
   for g = 0, 1 do send("A", "stock_put_item", {{g, "a 5 0 0 0 60000 0 0"}}) end
   eq(commands_of("get", function() send("A", "stock_deduct", orders, true) end), 2)
