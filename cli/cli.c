@@ -247,7 +247,7 @@ exit_code cli_open(const cli *c, lks_channel **ret)
     return lks_channel_open(c->server, &options, ret, &error) == LKS_OK ? EXIT_DONE : not_opened(&error);
 }
 
-lks_code cli_stuck(lks_error *error)
+lks_code error_repeated_page(lks_error *error)
 {
     return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
                          "the server returns the same page again; its version may differ from lockstock's");

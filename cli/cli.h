@@ -66,6 +66,6 @@ extern const size_t cli_settings_len, cli_flags_len;
 void cli_print_options(void);
 
 /* Sets the error for a server that returns the same page token again. Returns LKS_INTERNAL. */
-lks_code cli_stuck(lks_error *error);
+lks_code error_repeated_page(lks_error *error);
 
 #endif

@@ -58,7 +58,7 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     for (size_t i = 0; i < page->n_entries; i++)
         print_entry(page->entries[i], c->json, arena);
     if (*n > 0 && strcmp(after, page->next_after) == 0) {
-        cli_stuck(&error);
+        error_repeated_page(&error);
         code = exits_failed(&error, true);
     }
     snprintf(after, AFTER_BYTES, "%s", page->next_after);

@@ -49,7 +49,7 @@ struct keeping {
 };
 
 /* The parent is dead. The program must not run without it. */
-static _Noreturn void orphan(const keeping *k)
+static _Noreturn void on_parent_death(const keeping *k)
 {
     if (k->shared->group > 0)
         kill(-k->shared->group, SIGKILL);
@@ -61,7 +61,7 @@ static void send_news(keeping *k, keeper_news news, exit_code code)
     const message m = {.news = (unsigned char)news, .code = (unsigned char)code};
 
     if (send(k->fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
-        orphan(k);
+        on_parent_death(k);
 }
 
 void keeping_add_variable(keeping *k, const char *format, ...)
@@ -107,7 +107,7 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
         }
     } while (poll(&fd, 1, (int)look_ms) == 0);
     if (recv(k->fd, &order, sizeof order, 0) != (ssize_t)sizeof order)
-        orphan(k);
+        on_parent_death(k);
     *ret = k->shared->end;
     ret->output = k->shared->output;
 }

@@ -100,7 +100,7 @@ lks_code rpc_call(lks_channel *channel, const lks_rpc_method *method, ProtobufCM
             (pages->stops && pages->stops()))
             break;
         if (strcmp(*asked, *next) == 0)
-            return cli_stuck(error);
+            return error_repeated_page(error);
         *asked = *next;
     }
     if (next)

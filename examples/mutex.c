@@ -1,10 +1,10 @@
-/* A lock with a name: the watchdog renews it while it is held, and the end of the block releases it.
+/* A lock with a name: the keeper renews it while it is held, and the end of the block releases it.
  *
  *     mutex [URL [NAME]] */
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 
-/* On the watchdog's thread: it must not block. */
+/* On the keeper's thread: it must not block. */
 static void on_lost(void *arg, const lks_lock_loss *loss)
 {
     (void)arg;

@@ -98,7 +98,7 @@ static void write_primaries(const server_parts *of, metrics_text *t, const char 
 {
     store_primary one;
 
-    for (size_t i = 0; store_look_primary(of->store, i, &one); i++) {
+    for (size_t i = 0; store_describe_primary(of->store, i, &one); i++) {
         const char *labels = value(&one) >= 0 ? lks_rpc_arena_printf(t->arena, "primary=\"%zu\"%s", i, more) : NULL;
         if (labels)
             metrics_sample(t, labels, (double)value(&one));
@@ -122,7 +122,7 @@ static void write_process(const server_parts *of, metrics_text *t)
 {
     store_process process;
 
-    if (!store_look_process(of->store, &process))
+    if (!store_describe_process(of->store, &process))
         return;
     if (process.disk_free_bytes >= 0)
         metrics_single(t, METRICS_STORE_DISK, (double)process.disk_free_bytes);
@@ -133,7 +133,7 @@ static void write_store(const server_parts *of, metrics_text *t)
 {
     store_view view = {.version = "", .fsync = ""};
 
-    store_look(of->store, &view);
+    store_describe(of->store, &view);
     metrics_single(t, METRICS_STORE_READY, view.ready);
     metrics_single(t, METRICS_STORE_ROUND, view.ready ? (double)view.round_trip_us / 1e6 : 0);
     write_all_primaries(of, t);

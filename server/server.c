@@ -23,7 +23,6 @@
 #include "check.h"
 #include "conditions.h"
 #include "console/console.h"
-#include "endings.h"
 #include "functions/library.h"
 #include "log.h"
 #include "metrics.h"
@@ -34,6 +33,7 @@
 #include "calls/peers.h"
 #include "quorum/quorum.h"
 #include "reload.h"
+#include "stop_signals.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
@@ -238,7 +238,7 @@ static lks_code fatal_code(const store *backing)
 {
     store_view view;
 
-    store_look(backing, &view);
+    store_describe(backing, &view);
     return view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;
 }
 
@@ -301,7 +301,7 @@ static void open_peers(server *s)
     const peers_options options = {.loop = &s->loop, .store = s->store, .server = s->id, .on_look = on_peers, .arg = s};
     store_view view;
 
-    store_look(s->store, &view);
+    store_describe(s->store, &view);
     if (!view.embedded)
         s->peers = peers_new(&options);
     note_for_others(s);
@@ -386,13 +386,13 @@ static lks_code open_store(server *s, lks_error *error)
         .on_wake = on_wake,
         .on_listening = on_listening,
         .other = s->quorum ? quorum_as_store(s->quorum) : (store_other){0},
-        .told_to_stop = endings_came,
+        .stop_requested = stop_signals_pending,
         .arg = s,
     };
     /* Opening may take minutes if the file of an embedded store is long. */
-    const sigset_t held = endings_hold();
+    const sigset_t held = stop_signals_block();
     const lks_code code = store_open(&options, &s->store, error);
-    endings_release(&held);
+    stop_signals_restore(&held);
     return code;
 }
 
@@ -535,8 +535,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
                      .lock_slack_ms = s->quorum ? quorum_slack_ms : NULL,
                      .lock_store_ready = s->quorum ? quorum_is_ready : NULL,
                      .lock_store = s->quorum,
-                     .look = store_look,
-                     .look_primary = store_look_primary,
+                     .look = store_describe,
+                     .look_primary = store_describe_primary,
                      .store = s->store,
                      .conditions = &s->conditions,
                      .metrics = write_metrics,

@@ -255,7 +255,7 @@ static uint64_t pause_ns(lks_call *call)
 }
 
 /* The least time of a try: a server that waited for something before its last refusal may do so again. */
-static uint64_t patience_ns(const lks_call *call)
+static uint64_t min_try_ns(const lks_call *call)
 {
     return 2 * call->refusal_ns;
 }
@@ -269,7 +269,7 @@ static uint64_t try_ns(const lks_call *call, uint64_t now)
         ns = TRY_MS_MIN * CLOCK_NS_PER_MS;
     if (ns > TRY_MS_MAX * CLOCK_NS_PER_MS)
         ns = TRY_MS_MAX * CLOCK_NS_PER_MS;
-    return ns > patience_ns(call) ? ns : patience_ns(call);
+    return ns > min_try_ns(call) ? ns : min_try_ns(call);
 }
 
 /* Whether the call may be repeated after the last try, which failed. */
@@ -285,7 +285,7 @@ static bool has_time(const lks_call *call, uint64_t again_ns)
     uint64_t deadline_ns = request_of(call)->deadline_ns;
     bool certain = call->base.applied == LKS_APPLIED_NO;
 
-    return again_ns < deadline_ns && (!certain || again_ns + patience_ns(call) <= deadline_ns);
+    return again_ns < deadline_ns && (!certain || again_ns + min_try_ns(call) <= deadline_ns);
 }
 
 /* The try failed with call->error. `transient`: another try might succeed. */

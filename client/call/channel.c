@@ -183,7 +183,7 @@ void channel_step(lks_channel *channel)
     on_completion_thread = true;
     turn(channel, 0);
     on_completion_thread = false;
-    loop_lend(&channel->loop);
+    loop_allow_borrowing(&channel->loop);
 }
 
 static void *run_loop(void *arg)
@@ -256,7 +256,7 @@ bool channel_read(lks_channel *channel, struct connection *connection)
         channel_exit(channel);
         return false;
     }
-    if (!loop_stay(&channel->loop, source))
+    if (!loop_wait_for_source(&channel->loop, source))
         return false;
     send_queued(channel);
     return true;
@@ -467,7 +467,7 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     if (code == LKS_OK && own.get_token && !(channel->tokens = tokens_new(&own, &channel->loop, &channel->fetched)))
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     if (own.driven)
-        loop_lend(&channel->loop);
+        loop_allow_borrowing(&channel->loop);
     else if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -160,7 +160,7 @@ static lks_code end_release(const lks_hold *hold, lks_code code, const lks_relea
         return hold_set_lost(error);
     if (code == LKS_OK && response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
         return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
-                                    "the lock had been taken away before");
+                                    "the lock was lost before the release");
     return code;
 }
 

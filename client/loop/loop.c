@@ -1,9 +1,9 @@
 /* Invariants: `end` points at the last task's `next`, or at `first` when there is none. wake_fd is written once for
- * each sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread does
- * not leave loop_wait while there is a guest, except for a guest that waits in loop_stay. It takes the loop back from
- * that guest, which then only takes the lock once more.
+ * each sleep of the loop thread, at most. The loop thread and a borrower never run at the same time: the loop thread
+ * does not leave loop_wait while there is a borrower, except for one that waits in loop_wait_for_source. From that
+ * borrower it reclaims the loop, and the borrower then only takes the lock once more.
  *
- * wake_fd is edge-triggered for the loop thread, which need not read it, and level-triggered for a guest. */
+ * wake_fd is edge-triggered for the loop thread, which need not read it, and level-triggered for a borrower. */
 #include "client/loop/loop.h"
 
 #include <assert.h>
@@ -18,9 +18,9 @@
 #include "base/clock.h"
 
 enum {
-    /* The longest sleep of the loop thread while guests come, so that it need not wake for their timers. */
-    GUESTS_MS = 1000,
-    STAY_MS = 1000, /* how long a guest waits; for slower answers one more thread switch does not matter */
+    /* The longest sleep of the loop thread while borrowers come, so that it need not wake for their timers. */
+    BORROWERS_MS = 1000,
+    BORROWER_WAIT_MS = 1000, /* how long a borrower waits; for slower answers one more thread switch does not matter */
     EVENTS_MAX = 64
 };
 
@@ -45,7 +45,7 @@ bool loop_init(struct loop *loop)
         return false;
     }
     pthread_mutex_init(&loop->lock, NULL);
-    pthread_cond_init(&loop->guest_left, NULL);
+    pthread_cond_init(&loop->borrower_left, NULL);
     loop->end = &loop->first;
     TAILQ_INIT(&loop->sources);
     return true;
@@ -53,7 +53,7 @@ bool loop_init(struct loop *loop)
 
 void loop_fini(struct loop *loop)
 {
-    pthread_cond_destroy(&loop->guest_left);
+    pthread_cond_destroy(&loop->borrower_left);
     pthread_mutex_destroy(&loop->lock);
     close(loop->wake_fd);
     close(loop->epoll_fd);
@@ -84,28 +84,28 @@ void loop_close(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
     loop->closed = true;
-    while (loop->staying)
-        pthread_cond_wait(&loop->guest_left, &loop->lock);
+    while (loop->waiting)
+        pthread_cond_wait(&loop->borrower_left, &loop->lock);
     loop->first = NULL;
     loop->end = &loop->first;
     pthread_mutex_unlock(&loop->lock);
 }
 
-/* ---- guests ------------------------------------------------------------------- */
+/* ---- borrowers ------------------------------------------------------------------- */
 
 bool loop_enter(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    bool enters = loop->asleep && !loop->guest && !loop->first && !loop->closed;
+    bool enters = loop->asleep && !loop->borrower && !loop->first && !loop->closed;
     if (enters)
-        loop->guest = loop->guests_came = true;
+        loop->borrower = loop->borrowers_came = true;
     pthread_mutex_unlock(&loop->lock);
     if (enters)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &loop->cancel_state);
     return enters;
 }
 
-/* The next guest probably waits for the same source, so the source is given back only when needed. */
+/* The next borrower probably waits for the same source, so the source is given back only when needed. */
 static void take(struct loop *loop, loop_source *source)
 {
     if (loop->taken == source)
@@ -125,30 +125,31 @@ void loop_give_back(struct loop *loop)
     control_epoll(loop, EPOLL_CTL_MOD, source, source->events);
 }
 
-/* False: the loop thread is needed, or an earlier guest has not noticed yet that its loop was taken back. */
-static bool begin_stay(struct loop *loop, loop_source *source)
+/* Returns false if the loop thread is needed, or an earlier borrower has not noticed yet that its loop was
+ * reclaimed. */
+static bool begin_wait(struct loop *loop, loop_source *source)
 {
     eventfd_t count;
 
     pthread_mutex_lock(&loop->lock);
-    bool stays = loop->asleep && !loop->staying;
-    if (stays && loop->woken)
+    bool waits = loop->asleep && !loop->waiting;
+    if (waits && loop->woken)
         loop->woken = eventfd_read(loop->wake_fd, &count) != 0; /* left from the last time it was woken */
-    if (stays) {
+    if (waits) {
         take(loop, source);
-        loop->staying = true;
+        loop->waiting = true;
     }
     pthread_mutex_unlock(&loop->lock);
-    return stays;
+    return waits;
 }
 
-/* False: the loop thread has taken the loop back; the loop may soon be freed. */
-static bool end_stay(struct loop *loop)
+/* Returns false if the loop thread has reclaimed the loop, which may soon be freed. */
+static bool end_wait(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    bool in = !loop->taken_back;
-    loop->staying = loop->taken_back = false;
-    pthread_cond_signal(&loop->guest_left);
+    bool in = !loop->reclaimed;
+    loop->waiting = loop->reclaimed = false;
+    pthread_cond_signal(&loop->borrower_left);
     pthread_mutex_unlock(&loop->lock);
     return in;
 }
@@ -166,15 +167,15 @@ static int await(struct pollfd fds[2], uint64_t until_ns)
     return found;
 }
 
-bool loop_stay(struct loop *loop, loop_source *source)
+bool loop_wait_for_source(struct loop *loop, loop_source *source)
 {
-    uint64_t timer_ns = heap_next_ns(&loop->timers), long_ns = clock_in_ms(STAY_MS);
+    uint64_t timer_ns = heap_next_ns(&loop->timers), long_ns = clock_in_ms(BORROWER_WAIT_MS);
     struct pollfd fds[] = {{.fd = loop->wake_fd, .events = POLLIN}, {.fd = source->fd, .events = source->events}};
     int found = 0, cancel_state = loop->cancel_state;
 
-    if (begin_stay(loop, source)) {
+    if (begin_wait(loop, source)) {
         found = await(fds, timer_ns < long_ns ? timer_ns : long_ns);
-        if (!end_stay(loop)) {
+        if (!end_wait(loop)) {
             pthread_setcancelstate(cancel_state, NULL);
             return false;
         }
@@ -194,10 +195,10 @@ void loop_leave(struct loop *loop, bool wake_thread)
 
     wake_thread = wake_thread || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;
     pthread_mutex_lock(&loop->lock);
-    loop->guest = false;
+    loop->borrower = false;
     if (wake_thread)
         wake(loop);
-    pthread_cond_signal(&loop->guest_left); /* under the lock, because the loop may be freed afterwards */
+    pthread_cond_signal(&loop->borrower_left); /* under the lock, because the loop may be freed afterwards */
     pthread_mutex_unlock(&loop->lock);
     pthread_setcancelstate(cancel_state, NULL);
 }
@@ -219,7 +220,7 @@ static int poll_events(const struct loop *loop, struct epoll_event *events, uint
     return found;
 }
 
-/* Reports nothing if a guest has unwatched a source meanwhile: the next poll reports the other sources. */
+/* Reports nothing if a borrower has unwatched a source meanwhile: the next poll reports the other sources. */
 static void note_found(const struct loop *loop, const struct epoll_event *events, int found)
 {
     for (int i = 0; i < found && !loop->unwatched; i++) {
@@ -230,24 +231,25 @@ static void note_found(const struct loop *loop, const struct epoll_event *events
     }
 }
 
-/* While guests come, the loop thread wakes by itself before their timers would wake it. */
+/* While borrowers come, the loop thread wakes by itself before their timers would wake it. */
 static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
 {
-    if (loop->guests_came)
-        loop->guests_until_ns = clock_in_ms(GUESTS_MS);
-    loop->guests_came = false;
-    return until_ns > loop->guests_until_ns && clock_now_ns() < loop->guests_until_ns ? loop->guests_until_ns
-                                                                                      : until_ns;
+    if (loop->borrowers_came)
+        loop->borrowers_until_ns = clock_in_ms(BORROWERS_MS);
+    loop->borrowers_came = false;
+    return until_ns > loop->borrowers_until_ns && clock_now_ns() < loop->borrowers_until_ns ? loop->borrowers_until_ns
+                                                                                            : until_ns;
 }
 
-/* Takes the loop back from a guest that waits. Does not wait for the guest, which may not be scheduled for long. */
+/* Reclaims the loop from a borrower that waits. Does not wait for the borrower, which may not be scheduled for
+ * long. */
 static void take_back(struct loop *loop)
 {
-    if (!loop->guest || !loop->staying || loop->taken_back)
+    if (!loop->borrower || !loop->waiting || loop->reclaimed)
         return;
     wake(loop);
-    loop->taken_back = true;
-    loop->guest = false;
+    loop->reclaimed = true;
+    loop->borrower = false;
 }
 
 loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
@@ -263,8 +265,8 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     int found = poll_events(loop, events, empty ? loop->sleeps_until_ns : 0);
     pthread_mutex_lock(&loop->lock);
     take_back(loop);
-    while (loop->guest)
-        pthread_cond_wait(&loop->guest_left, &loop->lock);
+    while (loop->borrower)
+        pthread_cond_wait(&loop->borrower_left, &loop->lock);
     loop->asleep = false;
     loop_task *tasks = loop->first;
     loop->first = NULL;
@@ -275,7 +277,7 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     return tasks;
 }
 
-void loop_lend(struct loop *loop)
+void loop_allow_borrowing(struct loop *loop)
 {
     loop->sleeps_until_ns = heap_next_ns(&loop->timers);
     pthread_mutex_lock(&loop->lock);
@@ -288,8 +290,8 @@ void loop_lend(struct loop *loop)
 void loop_resume(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    while (loop->guest)
-        pthread_cond_wait(&loop->guest_left, &loop->lock);
+    while (loop->borrower)
+        pthread_cond_wait(&loop->borrower_left, &loop->lock);
     loop->asleep = false;
     pthread_mutex_unlock(&loop->lock);
 }

@@ -2,8 +2,8 @@
  * it and takes tasks in the order of posting. A task is a member of its object, so posting cannot fail. It may be
  * posted again once it runs. No other lock of the library is taken under the loop's lock.
  *
- * While the loop thread sleeps, another thread, a guest, may borrow the loop. It does the work of the loop thread, and
- * may wait for one source, while the loop thread stays asleep. */
+ * While the loop thread sleeps, another thread, the borrower, may borrow the loop. It does the work of the loop
+ * thread, and may wait for one source, while the loop thread stays asleep. */
 #ifndef LOCKSTOCK_CLIENT_LOOP_LOOP_H
 #define LOCKSTOCK_CLIENT_LOOP_LOOP_H
 
@@ -35,18 +35,18 @@ struct loop {
     bool asleep; /* the loop thread waits, and wake_fd was not written yet */
     bool woken;  /* wake_fd is readable */
     bool closed;
-    bool guest;      /* a thread has borrowed the loop */
-    bool staying;    /* a guest waits in loop_stay */
-    bool taken_back; /* the loop thread has taken the loop back from the guest in loop_stay */
-    pthread_cond_t guest_left;
+    bool borrower;  /* a thread has borrowed the loop */
+    bool waiting;   /* the borrower waits in loop_wait_for_source */
+    bool reclaimed; /* the loop thread has reclaimed the loop from a waiting borrower */
+    pthread_cond_t borrower_left;
 
-    /* The loop thread's, or the guest's. */
+    /* The loop thread's, or the borrower's. */
     uint64_t sleeps_until_ns;
-    uint64_t guests_until_ns; /* more guests are expected until then */
-    bool guests_came;         /* a guest came since the loop thread last fell asleep */
-    bool unwatched;           /* a source was unwatched since */
-    int cancel_state;         /* of the guest, before it entered */
-    /* The source that a guest waited for, which the loop thread watches only for its end; may be NULL. */
+    uint64_t borrowers_until_ns; /* more borrowers are expected until then */
+    bool borrowers_came;         /* a borrower came since the loop thread last fell asleep */
+    bool unwatched;              /* a source was unwatched since */
+    int cancel_state;            /* of the borrower, before it entered */
+    /* The source that a borrower waited for, which the loop thread watches only for its end; may be NULL. */
     loop_source *taken;
     TAILQ_HEAD(, loop_source) sources;
     struct heap timers; /* run by heap_run */
@@ -59,24 +59,24 @@ void loop_fini(struct loop *loop);
 void loop_post(struct loop *loop, loop_task *task);
 
 /* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread does
- * not run before loop_leave, so a guest must not take long. Thread cancellation is disabled meanwhile. */
+ * not run before loop_leave, so a borrower must not take long. Thread cancellation is disabled meanwhile. */
 bool loop_enter(struct loop *loop);
 
-/* Guest: waits for one source and runs its `ready`, while the loop thread stays asleep. False: the loop thread is
- * needed, a timer is due, or nothing came for long; then the guest has left. */
-bool loop_stay(struct loop *loop, loop_source *source);
+/* Borrower: waits for one source and runs its `ready`, while the loop thread stays asleep. Returns false if the loop
+ * thread is needed, a timer is due, or nothing came for long; then the borrower has returned the loop. */
+bool loop_wait_for_source(struct loop *loop, loop_source *source);
 
-/* Guest: makes the loop thread watch again the source that guests waited for, because more will come from it. */
+/* Borrower: makes the loop thread watch again the source that borrowers waited for: more will come from it. */
 void loop_give_back(struct loop *loop);
 
-/* Guest: gives the loop back. wake: there is work for the loop thread other than timers and sources. */
+/* Borrower: returns the loop. wake: there is work for the loop thread other than timers and sources. */
 void loop_leave(struct loop *loop, bool wake);
 
-/* For a loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: guests may borrow the loop from now
- * on, and epoll_fd is readable when there is work. */
-void loop_lend(struct loop *loop);
+/* For a loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: other threads may borrow the loop
+ * from now on, and epoll_fd is readable when there is work. */
+void loop_allow_borrowing(struct loop *loop);
 
-/* Ends loop_lend: waits until a guest has left. Call it before loop_wait. */
+/* Ends loop_allow_borrowing: waits until a borrower has returned the loop. Call it before loop_wait. */
 void loop_resume(struct loop *loop);
 
 /* Drops all tasks, also those that are posted later, so that they may be freed. Must not be called while the loop

@@ -2,8 +2,8 @@
  *     ^ ^---link_down, timer---/              |
  *     +-----------------link_down-------------+
  *
- * Invariant: a slot is only SENDING or AWAITING while the state is UP, or it is `leaving`. A call is in calls[place] of
- * its slot exactly while call->slot is that slot. */
+ * Invariant: a slot is only SENDING or AWAITING while the state is UP, or it is `engine_owned`. A call is in
+ * calls[place] of its slot exactly while call->slot is that slot. */
 #include "client/wire/connection.h"
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ void link_down(struct link *link, const char *why)
         snprintf(c->why, sizeof c->why, "%s", why);
     enter(c, CONNECTION_PAUSED);
     for (size_t i = 0; i < link->n_slots; i++)
-        if (!link->slots[i]->leaving)
+        if (!link->slots[i]->engine_owned)
             slot_lose(link->slots[i]);
     c->engine->disconnect(link);
 }
@@ -183,7 +183,7 @@ static uint32_t minus(uint32_t limit, uint32_t n)
 
 static bool coalesces(const struct connection *c, connection_lane lane)
 {
-    return !c->engine->lone && (lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING);
+    return !c->engine->one_call_per_message && (lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING);
 }
 
 /* With engines whose servers count waiting calls like others, waiting calls may not use a quarter of the room. */
@@ -256,7 +256,7 @@ static slot *take_slot(struct connection *c)
 static void put_idle(struct connection *c, slot *s)
 {
     s->state = SLOT_IDLE;
-    s->leaving = false;
+    s->engine_owned = false;
     s->next_idle = c->idle;
     c->idle = s;
 }

@@ -8,8 +8,8 @@
  *
  * No server has seen an unsent message. A server may have seen a lost one.
  *
- * A message is a Frame (rpc/frame.h). For an engine that is `lone` it has one call, and the engine need not send it as
- * a Frame. */
+ * A message is a Frame (rpc/frame.h). For an engine with `one_call_per_message` it has one call, and the
+ * engine need not send it as a Frame. */
 #ifndef LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 #define LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 
@@ -49,9 +49,9 @@ typedef struct slot {
     slot_state state;
 
     /* The engine's. */
-    uint32_t id;     /* at first the slot's place in link->slots */
-    void *operation; /* the engine's state for sending; NULL at first */
-    bool leaving;    /* its answer may come although the link is down: link_down leaves the slot to the engine */
+    uint32_t id;       /* at first the slot's place in link->slots */
+    void *operation;   /* the engine's state for sending; NULL at first */
+    bool engine_owned; /* its answer may come although the link is down: link_down leaves the slot to the engine */
 
     /* The connection's. */
     struct slot *next_idle;
@@ -101,7 +101,7 @@ struct engine {
     loop_source *(*source)(struct link *link);   /* where answers come */
     bool (*looks_dead)(const struct link *link); /* while connected: a message was not taken for long */
     bool shares_room;                            /* its servers count waiting calls like others */
-    bool lone;                                   /* a message carries one call */
+    bool one_call_per_message;                   /* messages carry one call each */
 };
 
 extern const struct engine engine_sp, engine_grpc, engine_nng;
@@ -120,7 +120,8 @@ void slot_sent(slot *s);
 /* -> IDLE. data: the reply, with SLOT_REPLY. */
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
 
-/* AWAITING -> IDLE, for a lone engine: the answer. result NULL: it is malformed, and `why` says how. */
+/* AWAITING -> IDLE, for an engine with one_call_per_message: the answer. result NULL: it is malformed, and `why`
+ * says how. */
 void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why);
 
 /* -> IDLE: the connection of the message is over. `withdraw` decides whether it was sent. */

@@ -5,7 +5,7 @@
  * makes a new one.
  *
  * Invariant: link_up and link_down are about grpc.current; the slots of the calls of other connections are
- * `leaving`. */
+ * `engine_owned`. */
 #include "client/wire/engine_grpc.h"
 
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static void leave(h2 *h, const char *why)
 
     h->state = H2_LEAVING;
     TAILQ_FOREACH(t, &h->calls, in_list)
-        t->slot->leaving = true;
+        t->slot->engine_owned = true;
     g->current = NULL;
     TAILQ_INSERT_TAIL(&g->leaving, h, in_list);
     link_down(g->link, why);
@@ -146,7 +146,7 @@ static void write_and_update(h2 *h)
         return;
     }
     if (h->state == H2_GOING)
-        leave(h, "the server is going away");
+        leave(h, "the server sent GOAWAY");
     if (h->state == H2_LEAVING && TAILQ_EMPTY(&h->calls))
         end_leaving(h);
 }
@@ -381,5 +381,5 @@ const struct engine engine_grpc = {
     .forget = grpc_try_forget,
     .flush = flush,
     .source = source,
-    .lone = true,
+    .one_call_per_message = true,
 };

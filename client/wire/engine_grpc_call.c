@@ -312,7 +312,7 @@ bool grpc_try_withdraw(slot *s)
 {
     grpc_try *t = try_of(s);
     const h2 *h = t->on;
-    bool stands = s->leaving ? h->state != H2_OVER : link_is_up(s->link);
+    bool stands = s->engine_owned ? h->state != H2_OVER : link_is_up(s->link);
 
     if (is_packed(t) && (stands || t->end_at <= h->taken)) {
         stop_sending(t);

@@ -48,7 +48,7 @@ typedef struct connection {
     size_t kept_len, kept_room;
     size_t seen; /* of the kept bytes; they do not contain the end of a head */
     size_t dropped;
-    bool closes, ready, paused, anew, body_begun;
+    bool closes, ready, paused, new_request, body_begun;
     TAILQ_ENTRY(connection) next;
 } connection;
 
@@ -155,7 +155,7 @@ static void on_answer(void *arg, const http_answer *a)
                 c->all->options.site->draining;
     write_answer(c, a);
     c->state = HEAD;
-    c->anew = true;
+    c->new_request = true;
     stream_idle(c->stream, c->ready);
     if (c->closes)
         drop_rest(c);
@@ -324,8 +324,8 @@ static void take(connection *c, const char *bytes, size_t len)
     else if (used < len && !keep(c, bytes + used, len - used))
         refuse(c, full);
     if (reads(c)) {
-        stream_unfinished(c->stream, c->state == BODY || c->kept_len > 0, c->anew);
-        c->anew = false;
+        stream_unfinished(c->stream, c->state == BODY || c->kept_len > 0, c->new_request);
+        c->new_request = false;
     } else if (c->state == RUNNING) {
         stream_unfinished(c->stream, false, false);
     }

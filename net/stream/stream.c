@@ -181,11 +181,11 @@ void stream_arm_request(stream *s)
     s->request_end_ms = uv_now(s->all->options.loop) + s->all->options.request_ms;
 }
 
-void stream_unfinished(stream *s, bool unfinished, bool anew)
+void stream_unfinished(stream *s, bool unfinished, bool new_message)
 {
     bool was = s->request_end_ms > 0;
 
-    if (s->all->options.request_ms == 0 || (unfinished == was && !(was && anew)))
+    if (s->all->options.request_ms == 0 || (unfinished == was && !(was && new_message)))
         return;
     if (unfinished)
         stream_arm_request(s);

@@ -61,9 +61,10 @@ void stream_ready(stream *s);
  * no principal (from its certificate or stream_bytes), when a new connection needs its place. */
 void stream_idle(stream *s, bool idle);
 
-/* Sets whether a message is partly received. `anew`: it is another message than in the call before. A message that is
- * not complete within request_ms ends the connection; time while the stream is paused does not count. */
-void stream_unfinished(stream *s, bool unfinished, bool anew);
+/* Sets whether a message is partly received. `new_message`: it is another message than in the call before. A
+ * message that is not complete within request_ms ends the connection; time while the stream is paused does not
+ * count. */
+void stream_unfinished(stream *s, bool unfinished, bool new_message);
 
 /* The connection's share of the budget, which holds the bytes of waiting output. It exists until `closed`, and then as
  * long as it holds bytes. Its principal (budget_set_principal) decides whether an idle connection may be closed for a

@@ -85,11 +85,11 @@ static alarm_clock *find(const alarms *all, lks_rpc_slice name)
     return a;
 }
 
-static void ring(alarm_clock *a);
+static void fire(alarm_clock *a);
 
 static void run_due(struct timer *timer)
 {
-    ring(container_of(timer, alarm_clock, when));
+    fire(container_of(timer, alarm_clock, when));
 }
 
 static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
@@ -200,7 +200,7 @@ static void on_reply(void *arg, const store_result *result)
     if (a->watchers == 0 && !a->lasting)
         free_if_unused(a);
     else if (a->again)
-        ring(a);
+        fire(a);
     else if (again_ms >= 0)
         set(a, in_ms_from_now(again_ms));
     else if (a->lasting && a->when.place == 0)
@@ -240,7 +240,7 @@ static void ask_due(alarms *all)
     }
 }
 
-static void ring(alarm_clock *a)
+static void fire(alarm_clock *a)
 {
     heap_clear(&a->all->timers.heap, &a->when);
     a->again = a->asking;

@@ -15,7 +15,7 @@
 
 enum {
     DEFAULT_PORT = 2181,
-    PATIENCE_MS = 2000, /* for names without an answer, if an address is known */
+    LOOKUP_TIMEOUT_MS = 2000, /* for names without an answer, if an address is known */
     ADDRESS_BYTES = INET6_ADDRSTRLEN + 1 + ADDRESS_PORT_BYTES,
     HOSTS_MAX = 32,
     ADDRESSES_MAX = 8, /* of one host */
@@ -36,7 +36,7 @@ struct hosts {
     hosts_found *found;
     void *arg;
     uv_async_t answered;
-    uv_timer_t patience;
+    uv_timer_t lookup_timer;
     close_barrier barrier;
 };
 
@@ -132,7 +132,7 @@ static void report(hosts *h)
     size_t used = 0;
 
     h->finding = false;
-    uv_timer_stop(&h->patience);
+    uv_timer_stop(&h->lookup_timer);
     for (size_t i = 0; i < h->n; i++)
         if (h->host[i].known[0] != '\0')
             used += (size_t)sprintf(all + used, "%s%s", used > 0 ? "," : "", h->host[i].known);
@@ -152,7 +152,7 @@ static void on_answered(uv_async_t *async)
         report(h);
 }
 
-static void on_patience_over(uv_timer_t *timer)
+static void on_lookup_timeout(uv_timer_t *timer)
 {
     hosts *h = timer->data;
 
@@ -181,7 +181,7 @@ void hosts_find(hosts *h)
         if (at->is_name && !at->resolution)
             at->resolution = resolve_start(at->at.host, at->at.port, wake_loop, h);
     }
-    uv_timer_start(&h->patience, on_patience_over, PATIENCE_MS, PATIENCE_MS);
+    uv_timer_start(&h->lookup_timer, on_lookup_timeout, LOOKUP_TIMEOUT_MS, LOOKUP_TIMEOUT_MS);
     uv_async_send(&h->answered);
 }
 
@@ -210,8 +210,8 @@ hosts *hosts_open(uv_loop_t *loop, const char *text, hosts_found *found, void *a
         freeaddrinfo(all);
     }
     uv_async_init(loop, &h->answered, on_answered);
-    uv_timer_init(loop, &h->patience);
-    h->answered.data = h->patience.data = h;
+    uv_timer_init(loop, &h->lookup_timer);
+    h->answered.data = h->lookup_timer.data = h;
     return h;
 }
 
@@ -220,6 +220,6 @@ void hosts_close(hosts *h, void (*closed)(void *arg), void *arg)
     for (size_t i = 0; i < h->n; i++)
         resolve_cancel(h->host[i].resolution);
     close_barrier_handle(&h->barrier, &h->answered);
-    close_barrier_handle(&h->barrier, &h->patience);
+    close_barrier_handle(&h->barrier, &h->lookup_timer);
     close_barrier_begin(&h->barrier, h, release, closed, arg);
 }

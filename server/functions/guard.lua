@@ -57,7 +57,7 @@ local function begin_attempt(e)
   local once, now = services.idempotency, clock()
   local s = once.begins.open(e.record)
   e.attempt = s
-  local reply = once.told(once.record_in(s), e.token, e.fingerprint, now)
+  local reply = once.stored_answer(once.record_in(s), e.token, e.fingerprint, now)
   if not reply and e.over then
     return e.wait_ms == '0' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
   elseif not reply and e.takes_rest and e.stage == 'E' then
@@ -230,7 +230,7 @@ end)
 local function end_order(s, state, id)
   if state == 'C' then return services.stock.confirm(s, id, '0')[1] end
   if state == 'F' then return services.stock.cancel(s, true, id, '')[1] end
-  return services.stock.let_go(s, id)[1]
+  return services.stock.release_hold(s, id)[1]
 end
 
 local function leave(leave_mark, base, now, token, server, trace, locks, apart, record, state, detail, result, stock,

@@ -2,7 +2,7 @@
 -- and write it once.
 
 -- Returns the answer of a Begin that changes nothing; nil: the attempt may run.
-local function told(record, token, fingerprint, now)
+local function stored_answer(record, token, fingerprint, now)
   if not record then return nil end
   if record.fingerprint ~= fingerprint then return {'MISMATCH'} end
   if record.state == 'C' or record.state == 'F' then return {'REPLAY', record.attempt, result_of(record)} end
@@ -42,7 +42,7 @@ end
 
 local function begin(s, token, fingerprint, lease_ms, retain_ms, wait_ms, server)
   local now = clock()
-  local reply = told(record_in(s), token, fingerprint, now)
+  local reply = stored_answer(record_in(s), token, fingerprint, now)
     or execute(s, now, token, fingerprint, lease_ms + 0, retain_ms + 0)
   if reply[1] == 'IN_PROGRESS' and wait_ms ~= '0' then
     wait(s, server, wait_ms + 0)
@@ -76,7 +76,7 @@ define_pass('idempotency_begin_again', {'allow-oom'}, begin, BEGINS)
 define_pass('idempotency_begin_over', {'no-writes'}, function(s, token, fingerprint, lease_ms, retain_ms, wait_ms,
   server)
   local record = record_in(s)
-  return told(record, token, fingerprint, clock()) or {'IN_PROGRESS', record and record.attempt or 0, 0}
+  return stored_answer(record, token, fingerprint, clock()) or {'IN_PROGRESS', record and record.attempt or 0, 0}
 end, BEGINS)
 
 -- The lease that a member of idem:w waits for has ended: one of its parked calls may run.
@@ -149,8 +149,8 @@ define('idempotency_delete', {'allow-oom'}, function(base, now)
 end)
 
 services.idempotency = {
-  begins = BEGINS, told = told, record_in = record_in, execute = execute, lease_left_ms = lease_left_ms, finish = finish,
-  extend = extend_attempt, wait_here = wait_here,
+  begins = BEGINS, stored_answer = stored_answer, record_in = record_in, execute = execute,
+  lease_left_ms = lease_left_ms, finish = finish, extend = extend_attempt, wait_here = wait_here,
 
   -- Returns the record if its attempt has that token.
   attempt_with = function(base, token)

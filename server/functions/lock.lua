@@ -41,7 +41,7 @@ local function hold(q, me)
   write_record(me.key, 'H', q.now, end_us + TOKEN_RETAIN_MS * 1000, ' ' .. me.owner .. ' ' .. me.targets,
     'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
   if me.others ~= '' then wake(q, {token = me.token, parked = me.others}) end
-  tell(q)
+  write_and_notify(q)
   return reply
 end
 
@@ -86,7 +86,7 @@ end
 local function refuse(q, code, message)
   for _, line in ipairs(q.lines) do line.due = line.lock.over ~= nil end
   promote(q)
-  tell(q)
+  write_and_notify(q)
   dirty = false
   fail(code, message)
 end
@@ -145,7 +145,7 @@ local function wait_again(q, me)
   stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
   local taken = take_turn(q, me)
   if taken then return taken end
-  tell(q)
+  write_and_notify(q)
   return queued(q, me)
 end
 
@@ -153,7 +153,7 @@ local function try_again(q, me)
   local taken = take_turn(q, me)
   if taken then return taken end
   local reply = {'BUSY', in_the_way(q, me.wants, 1)}
-  tell(q)
+  write_and_notify(q)
   return reply
 end
 
@@ -292,7 +292,7 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   else
     reply = {'BUSY', in_the_way(q, me.wants, barred)}
   end
-  tell(q)
+  write_and_notify(q)
   return reply
 end
 

@@ -28,7 +28,7 @@
 -- message. A server without a subscription, or one that let an offer lapse, is skipped at once: its waiters become
 -- absent and get a message, and a claim puts each back at its number. When all servers of a name are gone its queue is
 -- removed as a whole: those records keep their Q, and a claim puts them back too. Every change of holders or queues
--- ends with `promote` and `tell`.
+-- ends with `promote` and `write_and_notify`.
 --
 -- Redis has no timers. Each server that parks waiters of a name gets a message ("A <ms> <base> lock_promote <name>")
 -- when the first lease or offer there ends, whenever that becomes sooner; lock_promote returns when to call again.
@@ -208,7 +208,7 @@ local function is_subscribed(q, server)
   return q.subscribed[server]
 end
 
--- Returns the copies plus one; copies of servers that are gone make room for it.
+-- Returns the copies plus one; copies of stopped servers make room for it.
 local function with_copy(q, parked, copy)
   local all = {}
   for one in string.gmatch(without_copy(parked, copy), '[^,]+') do all[#all + 1] = one end
@@ -495,7 +495,7 @@ local function is_news(q, line)
 end
 
 -- Every function that promoted or granted ends here: writes the new state of its names.
-local function tell(q)
+local function write_and_notify(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
     settle(lock)
@@ -517,7 +517,7 @@ end
 
 local function conclude(q)
   promote(q)
-  tell(q)
+  write_and_notify(q)
 end
 
 -- Describes a held name: its place from 0, and the owner and ms left of its holder or first waiter.

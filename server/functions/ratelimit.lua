@@ -27,7 +27,7 @@ local function start_ban(p, rule, now)
 end
 
 -- The effect of a rule on the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
-local function judge(rule, key, cost, now)
+local function evaluate_rule(rule, key, cost, now)
   local algorithm = rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
   local at = algorithm.passes_at(record, rule, cost, now, key)
@@ -63,7 +63,7 @@ end
 
 -- Returns outcome, limit, remaining, and the ms until the check may pass, the counter is as if unused, and the ban is
 -- over.
-local function tell(j, now)
+local function result_of_rule(j, now)
   if not j then return 'ALLOWED', MAX_INTEGER, MAX_INTEGER, 0, 0, 0 end
   local rule, record, outcome, retry, banned = j.rule, j.record, 'ALLOWED', 0, 0
   local remaining = rule.algorithm.remaining(record, rule, now, j.key)
@@ -193,7 +193,7 @@ local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, ar
     local rule, j = rule_of(args[i + 1]), false
     if rule.unknown then fail('NOT_FOUND', string.format('rules[%d].policy: no such policy', (i - 1) / 2)) end
     if not rule.unlimited then
-      j = judge(rule, key_of(s, args[i], now), cost, now)
+      j = evaluate_rule(rule, key_of(s, args[i], now), cost, now)
       if j.refuses and not rule.shadow then all_pass = false end
     end
     judged[#judged + 1] = j
@@ -203,7 +203,7 @@ local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, ar
   if not peek then charge(s, judged, go, cost, now) end
   for i, j in ipairs(judged) do
     local n = RESULT * (i - 1)
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6] = tell(j, now)
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6] = result_of_rule(j, now)
   end
   if id then remember(s, id, again_ms, signature, reply, judged, all_pass, go, cost, now) end
   return reply
@@ -310,7 +310,7 @@ end
 
 -- mode: A (all or nothing) or I (each rule by itself); request_id: '' or "<id> <ms>", if the caller may repeat it for
 -- that time. rule: as parse_rule reads it.
--- -> for each rule the result of `tell`; then 1 if it was replayed
+-- -> the values of `result_of_rule` for each rule; then 1 if it was replayed
 define_pass('rate_check', {}, function(s, cost, mode, request_id, ...)
   return check(s, false, cost, mode, request_id, ...)
 end, CHECKS, check_alone)

@@ -263,14 +263,15 @@ local function hold_again(s, id, hold_ms, again)
 end
 
 -- Returns the hold of an attempt that failed retryably; it may be taken again.
-local function let_go(s, id)
+local function release_hold(s, id)
   local order, state = order_now(s, id)
   if state == 'RESERVED' then end_hold(s, id, order, 'EXPIRED', 'EXPIRED', '') end
   return {order and (state == 'RESERVED' and 'EXPIRED' or state) or 'UNKNOWN_ORDER'}
 end
 
 services.stock = {
-  open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, let_go = let_go, extend_hold = extend_hold,
+  open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, release_hold = release_hold,
+  extend_hold = extend_hold,
 
   is_known = function(s, id)
     return text_of(s, order_key(s, id))

@@ -23,7 +23,7 @@ end, SHARED)
 -- node: the node that returned the cursor; listed: slots that are done. Then encoded group, sku of items that were
 -- found when a page was full.
 -- -> the base, encoded group, sku of the items found, possibly a few more than size; next cursor
-local function look_around(base, prefix, cursor, page_size, node, listed, ...)
+local function scan_items(base, prefix, cursor, page_size, node, listed, ...)
   local size, budget = tonumber(page_size), 2000
   local resumed, is_listed = resume(cursor, node, listed)
   local namespace = string.match(base, '^ls:{[^/]*/')
@@ -71,7 +71,7 @@ end
 -- -> {'OK', next cursor, this node, its slots, {encoded group, sku, view}...}
 define_pass('stock_list_namespace', {'no-writes', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)
-  local found, next_cursor = look_around(s.base, prefix, cursor, page_size, node, listed, ...)
+  local found, next_cursor = scan_items(s.base, prefix, cursor, page_size, node, listed, ...)
   local reply, room, due = {'OK', next_cursor, this_node(), served_slots()}, HOLDS_MAX, {}
   for _, place in ipairs(found) do
     local base, group, sku = place[1], place[2], place[3]
@@ -92,7 +92,7 @@ end, SHARED)
 define_pass('stock_expire_listed', {'allow-oom', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)
   touch(s)
-  for _, place in ipairs((look_around(s.base, prefix, cursor, page_size, node, listed, ...))) do
+  for _, place in ipairs((scan_items(s.base, prefix, cursor, page_size, node, listed, ...))) do
     if give_back_due(state_of(s, place[1])) then break end
   end
   return {'OK'}

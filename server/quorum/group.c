@@ -43,7 +43,7 @@ static void free_group(group *g)
     HASH_DELETE(hh, q->groups, g);
     HASH_DELETE(hh_by_path, q->by_path, g);
     TAILQ_REMOVE(&q->cache, g, in_cache);
-    if (g->is_todo)
+    if (g->is_queued)
         TAILQ_REMOVE(&q->todo, g, in_todo);
     stored_free(&g->known);
     lks_rpc_arena_free(g->arena);
@@ -221,7 +221,7 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     const lks_rpc_slice server = server_of(channel);
 
     if (equals(server, EVERY_SERVER)) {
-        g->forces = true;
+        g->removes_holders = true;
         return 1;
     }
     if (equals(server, g->quorum->options.server)) {
@@ -552,7 +552,7 @@ static void run(group *g)
 
     lks_rpc_arena_reset(g->arena);
     g->data = (lks_rpc_slice){0};
-    g->forces = false;
+    g->removes_holders = false;
     g->known.time_us = now_us;
     drop_spent(g, now_us);
     const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;

@@ -224,9 +224,9 @@ void quorum_queue_group(group *g)
 {
     quorum *q = g->quorum;
 
-    if (!g->is_todo)
+    if (!g->is_queued)
         TAILQ_INSERT_TAIL(&q->todo, g, in_todo);
-    g->is_todo = true;
+    g->is_queued = true;
     quorum_run_later(q);
 }
 
@@ -242,7 +242,7 @@ static void on_turn(uv_idle_t *turn)
         if (!write_has_room(q))
             break; /* WRITES_MAX requests are pending: the end of each one continues here */
         TAILQ_REMOVE(&q->todo, g, in_todo);
-        g->is_todo = false;
+        g->is_queued = false;
         group_step(g);
     }
     write_flush(q);

@@ -44,7 +44,7 @@ typedef struct group {
     UT_hash_handle hh_by_path; /* by `path` */
     TAILQ_ENTRY(group) in_todo, in_cache;
     struct quorum *quorum;
-    bool is_todo;
+    bool is_queued;
     group_state state;
     stored_group known; /* KNOWN: as of `version`; WRITING: as it is being written */
     group_clock clock;
@@ -56,7 +56,7 @@ typedef struct group {
     lks_rpc_slice data;               /* to write; data.data NULL: no change, only the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
     int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */
-    bool forces;                      /* the write removes holders by force */
+    bool removes_holders;             /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
     bool was_stale;                   /* the last write was not confirmed: sync before the next read */
     bool in_doubt;                    /* and it may have been applied */

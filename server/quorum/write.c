@@ -45,7 +45,7 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = {.data = ""}});
         add_op(w, (zk_op){.kind = ZK_DELETE, .path = g->path, .version = -1});
     }
-    if (g->forces)
+    if (g->removes_holders)
         add_op(w, (zk_op){.kind = ZK_SET, .path = NODES_FORCED, .data = paths_namespace(group_base(g)), .version = -1});
 }
 
@@ -97,7 +97,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
         nodes_read_floor(q->nodes);
     for (size_t i = 0; i < w->n_groups; i++) {
         group *g = w->groups[i];
-        const size_t at = w->last_op[i] - (g->forces ? 1 : 0);
+        const size_t at = w->last_op[i] - (g->removes_holders ? 1 : 0);
         if (code == ZK_OK)
             group_written(g, g->version >= 0 ? versions[at] : 0);
         else if (floor_raised)

@@ -149,8 +149,8 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
         p->n_calls = 0; /* the event has the fences */
 }
 
-/* Weighs the names to release or renew; none: everything that the token has. */
-static void weigh_names(plan *p, size_t n)
+/* Sets the weight of a plan that releases or renews n names; 0: everything that the token has. */
+static void set_weight(plan *p, size_t n)
 {
     plan_weighs(p, 1 + (n ? n : SERVICE_TARGETS_MAX) / LOCK_NAMES_OF_WEIGHT);
 }
@@ -158,13 +158,13 @@ static void weigh_names(plan *p, size_t n)
 /* Adds the arguments before the n names. */
 static void add_renewed(plan *p, size_t n, const char *token, int64_t lease_ms)
 {
-    weigh_names(p, n);
+    set_weight(p, n);
     args_lock_renew(p, .token = token, .lease_ms = lock_stored_lease(p, lease_ms));
 }
 
 static void add_released(plan *p, size_t n, const char *token)
 {
-    weigh_names(p, n);
+    set_weight(p, n);
     args_lock_release(p, .token = token, .server = p->server, .trace = p->trace ? p->trace : "");
 }
 

@@ -159,7 +159,7 @@ typedef struct service_options {
     uint32_t (*lock_slack_ms)(void *lock_store, lks_rpc_slice ns);
     bool (*lock_store_ready)(const void *lock_store);
     void *lock_store;
-    /* The store and its state: store_look and store_look_primary. NULL: unknown. */
+    /* The store and its state: store_describe and store_describe_primary. NULL: unknown. */
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);
     const store *store;

@@ -1,4 +1,4 @@
-/* Invariant: after aof_mend the file ends with a whole command outside of any transaction. No answered call is
+/* Invariant: after aof_repair the file ends with a whole command outside of any transaction. No answered call is
  * removed: an answer is sent only after its whole transaction was written, so a torn command is the last one. If
  * commands follow it, the file is damaged and is not changed.
  *
@@ -319,7 +319,7 @@ static int keep_cut_bytes(const char *dir, const char *name, const aof *a, off_t
 }
 
 /* Cuts the file at `end`. Keeps the cut bytes, but not zeros at the file's end. */
-static int cut_at(const char *dir, const char *name, const aof *a, off_t end, aof_mended *ret)
+static int cut_at(const char *dir, const char *name, const aof *a, off_t end, aof_repaired *ret)
 {
     char copy[AOF_NAME_BYTES] = "";
     int failure = 0;
@@ -338,7 +338,7 @@ static int cut_at(const char *dir, const char *name, const aof *a, off_t end, ao
     return 0;
 }
 
-static lks_code mend(const char *dir, const char *name, aof *a, aof_mended *ret, lks_error *error)
+static lks_code repair(const char *dir, const char *name, aof *a, aof_repaired *ret, lks_error *error)
 {
     off_t whole;
     int failure;
@@ -358,16 +358,16 @@ static lks_code mend(const char *dir, const char *name, aof *a, aof_mended *ret,
             "backup, or see redis-check-aof",
             name, (long long)a->begin);
     failure = cut_at(dir, name, a, whole, ret);
-    return failure == 0 ? LKS_OK : fail("cannot mend", name, failure, error);
+    return failure == 0 ? LKS_OK : fail("cannot repair", name, failure, error);
 }
 
-lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
-                  lks_error *error)
+lks_code aof_repair(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_repaired *ret,
+                    lks_error *error)
 {
     char name[LINE_BYTES], path[PATH_MAX];
     int failure = last_increment(dir, name);
 
-    *ret = (aof_mended){.cut = 0};
+    *ret = (aof_repaired){.cut = 0};
     if (failure == ENOENT || failure == ENOTDIR)
         return start_empty(dir, has_served, error);
     if (failure == 0 && name[0] == '\0')
@@ -379,7 +379,7 @@ lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void
     aof a = {.file = fopen(path, "r+e"), .progress = progress, .arg = arg};
     if (!a.file)
         return errno == ENOENT ? LKS_OK : fail("cannot open", name, errno, error); /* ENOENT: redis-server reports it */
-    lks_code code = mend(dir, name, &a, ret, error);
+    lks_code code = repair(dir, name, &a, ret, error);
     fclose(a.file);
     return code;
 }

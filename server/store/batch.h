@@ -25,7 +25,7 @@ typedef struct pending {
     store_done *done;
     void *arg;
     phase phase;
-    bool exposed;      /* it may have taken effect: its connection was lost, or too few replicas confirmed it */
+    bool may_have_run; /* it may have taken effect: its connection was lost, or too few replicas confirmed it */
     store_result held; /* the result, while HELD */
     bool reloaded;     /* the function was missing once */
     bool alone; /* after ELSEWHERE: it shares an FCALL only with calls of its base, so that Redis reports the node of

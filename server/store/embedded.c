@@ -2,7 +2,7 @@
  * descriptor, wherever its path leads. redis-server inherits the descriptor, so the lock lasts while either process
  * lives; the kernel kills redis-server when its parent ends.
  *
- *   RUNNING --ended--> PAUSING --pause over, room on the disk--> MENDING --mended--> RUNNING
+ *   RUNNING --ended--> PAUSING --pause over, room on the disk--> REPAIRING --repaired--> RUNNING
  *      \--close--> STOPPING --ended--> closed
  *
  *   DIR                the lock (dirlock.c)
@@ -52,7 +52,7 @@ enum {
     HIGH_FD = 10,                 /* above the standard descriptors */
     ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less, redis-server ends at its first write */
     REASON_BYTES = 256,
-    MENDING_LOG_BYTES = 256 * 1024 * 1024,
+    REPAIRING_LOG_BYTES = 256 * 1024 * 1024,
     LOOK_MS = 10, /* whether the socket exists */
     FULL_LOOK_MS = 1000,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
@@ -63,7 +63,7 @@ static const char no_room[] = "the store cannot write its data to disk: less tha
 #define LOG_NAME "redis.log"
 enum { DIR_BYTES_MAX = PATH_MAX - sizeof "/" SOCKET_NAME };
 
-typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
+typedef enum state { RUNNING, PAUSING, REPAIRING, STOPPING } state;
 
 struct embedded {
     embedded_options options;
@@ -84,13 +84,13 @@ struct embedded {
     uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, the wait */
-    uv_work_t mending;
-    off_t logged_mended;  /* bytes read of the file, as last logged */
-    lks_error not_mended; /* why the file was not mended; LKS_OK: it was */
-    bool mends;
+    uv_work_t repairing;
+    off_t logged_repaired;  /* bytes read of the file, as last logged */
+    lks_error not_repaired; /* why the file was not repaired; LKS_OK: it was */
+    bool repairs;
     bool is_full; /* the disk is full; redis-server is not started */
     bool is_open; /* embedded_open has returned it */
-    atomic_bool stops_mending;
+    atomic_bool stops_repairing;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -179,22 +179,22 @@ static void note(const embedded *e, int pid)
 }
 
 /* From the end of embedded_open on, embedded_close stops it. */
-static bool is_told_to_stop(const embedded *e)
+static bool is_stop_requested(const embedded *e)
 {
     const store_options *of = e->options.store;
 
-    return !e->is_open && of->told_to_stop && of->told_to_stop(of->arg);
+    return !e->is_open && of->stop_requested && of->stop_requested(of->arg);
 }
 
-static bool on_mending(void *arg, off_t done, off_t size)
+static bool on_repairing(void *arg, off_t done, off_t size)
 {
     embedded *e = arg;
 
-    if (done - e->logged_mended >= MENDING_LOG_BYTES) {
-        e->logged_mended = done;
+    if (done - e->logged_repaired >= REPAIRING_LOG_BYTES) {
+        e->logged_repaired = done;
         log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
     }
-    return !atomic_load(&e->stops_mending) && !is_told_to_stop(e);
+    return !atomic_load(&e->stops_repairing) && !is_stop_requested(e);
 }
 
 /* Returns the free bytes on the disk; -1: not known. */
@@ -213,15 +213,15 @@ static bool has_room(const embedded *e)
 }
 
 /* Runs on any thread. */
-static lks_code mend(embedded *e, lks_error *error)
+static lks_code repair(embedded *e, lks_error *error)
 {
     char dir[SOCKET_BYTES];
-    aof_mended done;
+    aof_repaired done;
     lks_error why;
 
     path_of(e, "", dir, sizeof dir);
-    e->logged_mended = 0;
-    lks_code code = aof_mend(dir, e->has_served, on_mending, e, &done, &why);
+    e->logged_repaired = 0;
+    lks_code code = aof_repair(dir, e->has_served, on_repairing, e, &done, &why);
     if (code != LKS_OK)
         return lks_error_set(error, code, LKS_APPLIED_NO, "the store in %s: %s", e->dir, why.message);
     if (done.cut > 0)
@@ -366,32 +366,32 @@ static void watch(embedded *e)
     log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->options.store->fsync);
 }
 
-static void mend_in_thread(uv_work_t *work)
+static void repair_in_thread(uv_work_t *work)
 {
     embedded *e = work->data;
 
-    e->not_mended = (lks_error){.code = LKS_OK};
-    mend(e, &e->not_mended);
+    e->not_repaired = (lks_error){.code = LKS_OK};
+    repair(e, &e->not_repaired);
 }
 
-static void on_mended(uv_work_t *work, int status)
+static void on_repaired(uv_work_t *work, int status)
 {
     embedded *e = work->data;
     (void)status;
 
-    e->mends = false;
+    e->repairs = false;
     if (e->state == STOPPING) {
         release_dir(e);
         return;
     }
-    if (e->not_mended.code == LKS_FAILED_PRECONDITION) {
-        log_error("store-damaged", "reason=\"%s\"", e->not_mended.message);
-        e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_mended.message));
+    if (e->not_repaired.code == LKS_FAILED_PRECONDITION) {
+        log_error("store-damaged", "reason=\"%s\"", e->not_repaired.message);
+        e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_repaired.message));
         return;
     }
-    int failure = e->not_mended.code == LKS_OK ? spawn(e) : 0;
-    if (failure != 0 || e->not_mended.code != LKS_OK) {
-        log_error("store-not-started", "error=\"%s\"", failure ? strerror(failure) : e->not_mended.message);
+    int failure = e->not_repaired.code == LKS_OK ? spawn(e) : 0;
+    if (failure != 0 || e->not_repaired.code != LKS_OK) {
+        log_error("store-not-started", "error=\"%s\"", failure ? strerror(failure) : e->not_repaired.message);
         pause_then_spawn(e);
     } else {
         watch(e);
@@ -410,10 +410,11 @@ static void on_pause_over(uv_timer_t *timer)
         uv_timer_start(&e->timer, on_pause_over, FULL_LOOK_MS, 0);
         return;
     }
-    e->state = MENDING;
-    e->mends = true;
-    e->mending.data = e;
-    uv_queue_work(e->options.store->loop, &e->mending, mend_in_thread, on_mended); /* fails only for a NULL function */
+    e->state = REPAIRING;
+    e->repairs = true;
+    e->repairing.data = e;
+    uv_queue_work(e->options.store->loop, &e->repairing, repair_in_thread,
+                  on_repaired); /* fails only for a NULL function */
 }
 
 /* ---- opening ------------------------------------------------------------------- */
@@ -433,7 +434,7 @@ static lks_code wait_for_socket(embedded *e, lks_error *error)
     bool stopped = false;
     int how = 0;
 
-    while (poll(&end, 1, LOOK_MS) <= 0 && !(stopped = is_told_to_stop(e)) && clock_now_ns() < until_ns)
+    while (poll(&end, 1, LOOK_MS) <= 0 && !(stopped = is_stop_requested(e)) && clock_now_ns() < until_ns)
         if (has_socket(e))
             return LKS_OK;
     bool ended = end.revents != 0;
@@ -487,7 +488,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
         code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", no_room);
         goto failed;
     }
-    if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
+    if ((code = repair(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
     e->is_open = true;
     uv_timer_init(options->store->loop, &e->timer);
@@ -546,7 +547,7 @@ const char *embedded_address(const embedded *e)
     return e->address;
 }
 
-static void on_patience_over(uv_timer_t *timer)
+static void on_stop_timeout(uv_timer_t *timer)
 {
     embedded *e = timer->data;
 
@@ -560,13 +561,13 @@ void embedded_close(embedded *e, void (*closed)(void *arg), void *arg)
     e->closed_arg = arg;
     e->state = STOPPING;
     uv_timer_stop(&e->timer);
-    atomic_store(&e->stops_mending, true);
-    if (e->mends)
-        return; /* on_mended continues */
+    atomic_store(&e->stops_repairing, true);
+    if (e->repairs)
+        return; /* on_repaired continues */
     if (e->pid == 0) {
         release_dir(e);
         return;
     }
     kill(e->pid, SIGTERM);
-    uv_timer_start(&e->timer, on_patience_over, STOP_TIMEOUT_MS, 0);
+    uv_timer_start(&e->timer, on_stop_timeout, STOP_TIMEOUT_MS, 0);
 }

@@ -11,7 +11,7 @@
 typedef struct embedded embedded;
 
 typedef struct embedded_options {
-    const store_options *store; /* its loop, fsync and told_to_stop; it must outlive the embedded */
+    const store_options *store; /* its loop, fsync and stop_requested; it must outlive the embedded */
     const char *dir;
     /* redis-server will not be started again: it ended by itself before it served, the first time or three times in a
      * row, or its data is damaged or missing. */
@@ -21,10 +21,10 @@ typedef struct embedded_options {
     void *arg;
 } embedded_options;
 
-/* Locks `dir`, after making it if it is missing, mends its file (aof.h), starts redis-server and waits up to 10 s until
- * it listens. Starts it again whenever it ends, after a pause, which grows until it has served for some seconds; then
- * another thread mends the file first. Main thread only, which must live as long as the store: the kernel kills
- * redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: told_to_stop;
+/* Locks `dir`, after making it if it is missing, repairs its file (aof.h), starts redis-server and waits up to 10 s
+ * until it listens. Starts it again whenever it ends, after a pause, which grows until it has served for some seconds;
+ * then another thread repairs the file first. Main thread only, which must live as long as the store: the kernel kills
+ * redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: stop_requested;
  * LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: another server uses dir, its disk is full, or redis-server is
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);

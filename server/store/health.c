@@ -283,7 +283,7 @@ static uint32_t tick_ms(const health *h)
 
 /* Returns the number of looks without a reply after which Redis counts as silent. A second; a WAIT before the question
  * may delay its reply by up to wait_ms more. */
-static unsigned patience_of(const health *h)
+static unsigned silent_looks_max(const health *h)
 {
     uint32_t wait_ms = h->store->wait_replicas > 0 ? h->store->wait_ms : 0;
     unsigned looks = (SILENT_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
@@ -298,7 +298,7 @@ static void look_for_silence(health *h)
 
     h->looks = h->asks_probe && replies == h->replies ? h->looks + 1 : 0;
     h->replies = replies;
-    if (h->looks < patience_of(h) || h->silent)
+    if (h->looks < silent_looks_max(h) || h->silent)
         return;
     h->silent = true;
     h->on_change(h->arg);
@@ -343,7 +343,7 @@ health_verdict health_check(const health *h, store_fault *fault)
     return h->refusal && h->refusal->code == LKS_UNAVAILABLE ? HEALTH_REFUSES : HEALTH_GOOD;
 }
 
-void health_look(const health *h, store_view *ret)
+void health_describe(const health *h, store_view *ret)
 {
     ret->known = h->safety.known;
     ret->appends = h->safety.appends;
@@ -355,7 +355,7 @@ void health_look(const health *h, store_view *ret)
         h->clock_ms == 0 ? 0 : h->clock_ms + (int64_t)((clock_now_ns() - h->clock_ns) / (NS_PER_US * US_PER_MS));
 }
 
-void health_look_primary(const health *h, store_primary *ret)
+void health_describe_primary(const health *h, store_primary *ret)
 {
     ret->tells_replicas = h->replication.known;
     ret->n_replicas = h->replication.known ? h->replication.replicas : 0;

@@ -78,8 +78,8 @@ void health_moved(health *health);
 health_verdict health_check(const health *health, store_fault *fault);
 
 /* Add the known state to the view and to the primary. */
-void health_look(const health *health, store_view *ret);
-void health_look_primary(const health *health, store_primary *ret);
+void health_describe(const health *health, store_view *ret);
+void health_describe_primary(const health *health, store_primary *ret);
 
 /* Stops, and closes its handles. */
 void health_close(health *health, close_barrier *barrier);

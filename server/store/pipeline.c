@@ -132,18 +132,18 @@ static void abandon(pipeline *p, pending *c)
     done(c->arg, &result);
 }
 
-static lks_applied exposure(const pending *c)
+static lks_applied applied_if_lost(const pending *c)
 {
-    return c->exposed ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;
+    return c->may_have_run ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;
 }
 
 /* ---- queue --------------------------------------------------------------------- */
 
 /* Without a link a call waits 1 s for one. A call that may have taken effect waits until its deadline, because only a
  * repetition shows whether it did. */
-static uint64_t patience(const pipeline *p, const pending *c)
+static uint64_t wait_limit_ns(const pipeline *p, const pending *c)
 {
-    if (has_link(p) || c->exposed)
+    if (has_link(p) || c->may_have_run)
         return c->deadline_ns;
     uint64_t grace = clock_in_ms(GRACE_MS);
     return grace > c->deadline_ns ? c->deadline_ns : grace;
@@ -167,7 +167,7 @@ static void enqueue(pipeline *from, pending *c)
     }
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
-    loop_timers_set(&p->timers, &c->timer, patience(p, c));
+    loop_timers_set(&p->timers, &c->timer, wait_limit_ns(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
 
@@ -223,9 +223,9 @@ static void end_refused(pipeline *p)
 
 static void fail_late(pipeline *p, pending *c)
 {
-    lks_reason unsent = c->exposed ? LKS_REASON_DEADLINE_EXCEEDED : LKS_REASON_DEADLINE_BEFORE_START;
+    lks_reason unsent = c->may_have_run ? LKS_REASON_DEADLINE_EXCEEDED : LKS_REASON_DEADLINE_BEFORE_START;
 
-    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0,
+    fail(p, c, LKS_DEADLINE_EXCEEDED, applied_if_lost(c), 0,
          c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
@@ -261,18 +261,18 @@ static void run_due(struct timer *timer)
     if (late)
         fail_late(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, fault_of(&p->fault));
+        fail(p, c, LKS_UNAVAILABLE, applied_if_lost(c), 500, fault_of(&p->fault));
 }
 
 /* ---- out and back -------------------------------------------------------------- */
 
 static void on_lost(pipeline *p, pending *c, bool sent)
 {
-    c->exposed = c->exposed || sent;
+    c->may_have_run = c->may_have_run || sent;
     if (c->phase == PENDING_ABANDONED)
         end(p, c, NULL);
     else if (sent && !c->call.repeatable)
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500,
+        fail(p, c, LKS_UNAVAILABLE, applied_if_lost(c), 500,
              STORE_FAULT(STORE_UNREACHABLE, "the connection to the store was lost"));
     else
         enqueue(p, c);
@@ -293,7 +293,8 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
         pause_call(p, c);
     } else {
         /* An earlier attempt may have taken effect. */
-        fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, errors_fault(row));
+        fail(p, c, row->code, c->may_have_run ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms,
+             errors_fault(row));
     }
 }
 
@@ -311,7 +312,7 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm 
         return;
     }
     store_result result = fcall_result(value, c->call.function);
-    if (result.code != LKS_OK && c->exposed)
+    if (result.code != LKS_OK && c->may_have_run)
         result.applied = LKS_APPLIED_MAYBE;
     if (!confirms) {
         end(p, c, &result);
@@ -331,7 +332,7 @@ static const errors_row unconfirmed = {.action = ERRORS_RETRY,
 /* The call's writes may be lost with this Redis. */
 static void on_unconfirmed(pipeline *p, pending *c)
 {
-    c->exposed = true;
+    c->may_have_run = true;
     c->refusal = &unconfirmed;
     if (c->call.repeatable)
         pause_call(p, c);
@@ -536,7 +537,7 @@ static void set_state(pipeline *p, pipeline_state to)
 
     p->state = to;
     for (pending *c = has_link(p) == had_link ? NULL : p->queue.first; c; c = c->next)
-        loop_timers_set(&p->timers, &c->timer, patience(p, c));
+        loop_timers_set(&p->timers, &c->timer, wait_limit_ns(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
 
@@ -597,7 +598,7 @@ void pipeline_close(pipeline *p, close_barrier *within)
         if (route(p, c) != p)
             enqueue(p, c);
         else
-            fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
+            fail(p, c, LKS_UNAVAILABLE, applied_if_lost(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
     while (p->refused.n > 0)
         end_refused(p);

@@ -25,8 +25,8 @@ struct scout {
     address at;
     address *addresses; /* of all nodes, then those of the URL */
     size_t n_addresses, next_address;
-    size_t tries;      /* in a row */
-    unsigned patience; /* looks until the next node is tried */
+    size_t tries;        /* in a row */
+    unsigned looks_left; /* looks until the next node is tried */
     bool greeted, asking;
     close_barrier barrier;
 };
@@ -62,7 +62,7 @@ static void try_next(scout *s)
     s->greeted = false;
     connection_move(s->connection, s->at.host, s->at.port,
                     STORE_FAULT(STORE_UNREACHABLE, "the server asks another node"));
-    s->patience = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
+    s->looks_left = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
 
 static void on_answer(void *arg, const redisReply *reply)
@@ -95,7 +95,7 @@ static void ask(scout *s)
 
 void scout_look(scout *s, bool elsewhere)
 {
-    if (s->greeted ? elsewhere && !s->asking : --s->patience == 0)
+    if (s->greeted ? elsewhere && !s->asking : --s->looks_left == 0)
         try_next(s);
     else if (s->greeted)
         ask(s);
@@ -129,7 +129,7 @@ static void on_down(void *arg, store_fault fault)
     scout *s = arg;
 
     s->greeted = false;
-    s->patience = 1;
+    s->looks_left = 1;
     s->options.on_lost(s->options.arg, fault);
 }
 
@@ -137,7 +137,7 @@ scout *scout_open(const scout_options *options)
 {
     scout *s = memory_alloc(sizeof *s);
 
-    *s = (scout){.options = *options, .tries = 1, .patience = 1};
+    *s = (scout){.options = *options, .tries = 1, .looks_left = 1};
     set_addresses(s, &(const slots_map){.n = 0});
     s->at = s->addresses[s->next_address++];
     s->greeting =

@@ -1,4 +1,4 @@
-/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_doubt, with
+/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_recheck, with
  * the highest epoch of the last ANSWER_KEPT_MS; with a password, of addresses that most sentinels of the URL name.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
@@ -27,8 +27,8 @@
 #include "store/value.h"
 
 enum {
-    TRUST_MS = 1000,
-    DOUBT_MS = 200,
+    CONFIRMED_MS = 1000,
+    UNCONFIRMED_MS = 200,
     ANSWER_KEPT_MS = 5000,
     UNLISTED_MS = 60 * 1000,
     SILENCE_MS = 5000,
@@ -67,12 +67,12 @@ typedef struct sentinel {
     answer next_answer, answer;
 } sentinel;
 
-/*   DOUBTING --a primary was named--> NAMED
- *     ^   \--it serves--> TRUSTING <--it serves--/ |
- *     \-------- a connection to it was lost -------/
+/*   UNCONFIRMED --a primary was named--> NAMED
+ *     ^   \--it serves--> CONFIRMED <--it serves--/ |
+ *     \--------- a connection to it was lost -------/
  *
- * set_state() alone changes it. Until it is TRUSTING sentinels are asked every DOUBT_MS. */
-typedef enum sentinels_state { TRUSTING, DOUBTING, NAMED } sentinels_state;
+ * set_state() alone changes it. Until it is CONFIRMED sentinels are asked every UNCONFIRMED_MS. */
+typedef enum sentinels_state { CONFIRMED, UNCONFIRMED, NAMED } sentinels_state;
 
 struct sentinels {
     sentinels_options options;
@@ -81,10 +81,10 @@ struct sentinels {
     unsigned n;
     uv_timer_t timer;
     sentinels_state state;
-    uint64_t doubt_ns;     /* when the last DOUBTING began */
-    bool disagree;         /* too few sentinels named an address */
-    const char *refusal;   /* why a sentinel did not name the primary; NULL: none refused */
-    char host[HOST_BYTES]; /* of the last on_primary */
+    uint64_t unconfirmed_ns; /* when the last UNCONFIRMED began */
+    bool disagree;           /* too few sentinels named an address */
+    const char *refusal;     /* why a sentinel did not name the primary; NULL: none refused */
+    char host[HOST_BYTES];   /* of the last on_primary */
     uint16_t port;
     char generation[HOST_BYTES + 32];
     close_barrier barrier; /* counts the timer and each sentinel */
@@ -165,7 +165,7 @@ static void choose_primary(sentinels *s)
     }
     for (const sentinel *e = s->first; best && e; e = e->next)
         fresh = fresh || (e->answer.epoch == best->epoch && same_address(&e->answer, best->host, best->port) &&
-                          e->answer.asked_ns >= s->doubt_ns);
+                          e->answer.asked_ns >= s->unconfirmed_ns);
     if (!fresh)
         return;
     if (!same_address(best, s->host, s->port))
@@ -173,7 +173,7 @@ static void choose_primary(sentinels *s)
     snprintf(s->host, sizeof s->host, "%s", best->host);
     s->port = best->port;
     snprintf(s->generation, sizeof s->generation, "%s:%u/%lld", s->host, s->port, best->epoch);
-    if (s->state == DOUBTING)
+    if (s->state == UNCONFIRMED)
         set_state(s, NAMED);
     s->options.on_primary(s->options.arg, s->host, s->port);
 }
@@ -442,7 +442,7 @@ static void on_timer(uv_timer_t *timer)
     unsigned known, answering;
 
     sentinels_count(s, &known, &answering);
-    if (s->state == DOUBTING)
+    if (s->state == UNCONFIRMED)
         s->options.on_unknown(s->options.arg,
                               STORE_FAULT(STORE_FAILING_OVER, answering == 0 ? "no sentinel answers"
                                                               : s->refusal   ? s->refusal
@@ -455,8 +455,8 @@ static void on_timer(uv_timer_t *timer)
 
 static void set_state(sentinels *s, sentinels_state to)
 {
-    if ((to == TRUSTING) != (s->state == TRUSTING)) {
-        unsigned ms = to == TRUSTING ? TRUST_MS : DOUBT_MS;
+    if ((to == CONFIRMED) != (s->state == CONFIRMED)) {
+        unsigned ms = to == CONFIRMED ? CONFIRMED_MS : UNCONFIRMED_MS;
         uv_timer_start(&s->timer, on_timer, ms, ms);
     }
     s->state = to;
@@ -467,16 +467,16 @@ const char *sentinels_generation(const sentinels *s)
     return s->generation;
 }
 
-void sentinels_doubt(sentinels *s)
+void sentinels_recheck(sentinels *s)
 {
-    s->doubt_ns = clock_now_ns();
-    set_state(s, DOUBTING);
+    s->unconfirmed_ns = clock_now_ns();
+    set_state(s, UNCONFIRMED);
     ask_all(s);
 }
 
-void sentinels_trust(sentinels *s)
+void sentinels_confirm(sentinels *s)
 {
-    set_state(s, TRUSTING);
+    set_state(s, CONFIRMED);
 }
 
 sentinels *sentinels_open(const sentinels_options *options)
@@ -492,7 +492,7 @@ sentinels *sentinels_open(const sentinels_options *options)
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)
         add_sentinel(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
-    sentinels_doubt(s);
+    sentinels_recheck(s);
     return s;
 }
 

@@ -25,16 +25,16 @@ typedef struct sentinels_options {
     const login *to_primary; /* with a password: most sentinels of the URL must name the primary */
     const struct secrets_tls *tls;
     uint32_t connect_timeout_ms;
-    /* Called with each answer to a question asked since sentinels_doubt, whether the primary has changed or not. */
+    /* Called with each answer to a question asked since sentinels_recheck, whether the primary has changed or not. */
     void (*on_primary)(void *arg, const char *host, uint16_t port);
     /* A sentinel has reported that this Redis is no longer the primary. */
     void (*on_demoted)(void *arg, const char *host, uint16_t port);
-    /* Called repeatedly while no sentinel has named a primary since sentinels_doubt. */
+    /* Called repeatedly while no sentinel has named a primary since sentinels_recheck. */
     void (*on_unknown)(void *arg, store_fault fault);
     void *arg;
 } sentinels_options;
 
-/* Opens it; begins as after sentinels_doubt. */
+/* Opens it; begins as after sentinels_recheck. */
 sentinels *sentinels_open(const sentinels_options *options);
 
 /* Returns a text that identifies the last primary and its configuration, and no other. Valid until the next
@@ -45,10 +45,10 @@ const char *sentinels_generation(const sentinels *sentinels);
 void sentinels_count(const sentinels *sentinels, unsigned *known, unsigned *answering);
 
 /* The primary was lost: from now on only answers to new questions count, and sentinels are asked often. */
-void sentinels_doubt(sentinels *sentinels);
+void sentinels_recheck(sentinels *sentinels);
 
 /* The primary serves. */
-void sentinels_trust(sentinels *sentinels);
+void sentinels_confirm(sentinels *sentinels);
 
 /* Closes it. From now on nothing is called back. `within` counts it until it has closed. */
 void sentinels_close(sentinels *sentinels, struct close_barrier *within);

@@ -309,18 +309,18 @@ static void on_channel_lost(void *arg, bool was_heard, store_fault fault)
 
 /* ---- what is known ----------------------------------------------------------------- */
 
-void shard_look(const shard *s, store_view *ret)
+void shard_describe(const shard *s, store_view *ret)
 {
     *ret = (store_view){.version = s->greeting.version, .cluster = s->greeting.cluster};
-    health_look(&s->health, ret);
+    health_describe(&s->health, ret);
     if (!is_up(s->state))
         ret->round_trip_us = ret->at_ms = 0;
 }
 
-void shard_look_primary(const shard *s, store_primary *ret)
+void shard_describe_primary(const shard *s, store_primary *ret)
 {
     *ret = (store_primary){.address = s->address};
-    health_look_primary(&s->health, ret);
+    health_describe_primary(&s->health, ret);
 }
 
 /* ---- opening --------------------------------------------------------------------- */

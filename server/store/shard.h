@@ -106,8 +106,8 @@ void shard_explain(shard *shard, store_fault fault);
 void shard_reauth(shard *shard);
 
 /* Add the shard's state to the view; describe its primary. */
-void shard_look(const shard *shard, store_view *ret);
-void shard_look_primary(const shard *shard, store_primary *ret);
+void shard_describe(const shard *shard, store_view *ret);
+void shard_describe_primary(const shard *shard, store_primary *ret);
 
 /* Ends its calls with UNAVAILABLE, except those routed to another shard, and frees it; `within` counts it until then.
  * Do not call this inside a callback of the shard. */

@@ -187,20 +187,20 @@ bool store_part_from(const store *s, uint32_t from, store_part *ret)
     return topology_part_from(s->topology, from, ret);
 }
 
-void store_look(const store *s, store_view *ret)
+void store_describe(const store *s, store_view *ret)
 {
-    topology_look(s->topology, ret);
+    topology_describe(s->topology, ret);
     ret->fault = cause_of(s, ret->ready, ret->fault);
     ret->embedded = s->embedded != NULL;
     ret->wait_replicas = s->options.wait_replicas;
 }
 
-bool store_look_primary(const store *s, size_t i, store_primary *ret)
+bool store_describe_primary(const store *s, size_t i, store_primary *ret)
 {
-    return topology_look_primary(s->topology, i, ret);
+    return topology_describe_primary(s->topology, i, ret);
 }
 
-bool store_look_process(const store *s, store_process *ret)
+bool store_describe_process(const store *s, store_process *ret)
 {
     if (s->embedded)
         *ret = embedded_look(s->embedded);

@@ -22,13 +22,13 @@ void store_submit(store *store, const store_call *call, uint64_t deadline_ns, st
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
 /* Describes the state of the store. */
-void store_look(const store *store, store_view *ret);
+void store_describe(const store *store, store_view *ret);
 
 /* Describes the i-th primary; returns false if there is none. */
-bool store_look_primary(const store *store, size_t i, store_primary *ret);
+bool store_describe_primary(const store *store, size_t i, store_primary *ret);
 
 /* Describes the redis-server of an embedded store. Returns false if the store is not embedded. */
-bool store_look_process(const store *store, store_process *ret);
+bool store_describe_process(const store *store, store_process *ret);
 
 /* Returns when the client certificate expires, in seconds since 1970; 0: no certificate. */
 int64_t store_certificate_ends(const store *store);

@@ -180,7 +180,7 @@ static void update(topology *t)
     set_state(t, ready ? READY : was_ready(t) ? NOT_READY : t->state);
 }
 
-void topology_look(const topology *t, store_view *ret)
+void topology_describe(const topology *t, store_view *ret)
 {
     const shard *m;
     store_view one;
@@ -189,7 +189,7 @@ void topology_look(const topology *t, store_view *ret)
     TAILQ_FOREACH(m, &t->shards, in_all) {
         if (m->state == SHARD_NEW || m->n_slots == 0)
             continue;
-        shard_look(m, &one);
+        shard_describe(m, &one);
         view_add(ret, &one);
     }
     ret->cluster = ret->cluster || t->scout != NULL;
@@ -200,13 +200,13 @@ void topology_look(const topology *t, store_view *ret)
         sentinels_count(t->sentinels, &ret->sentinels, &ret->sentinels_answering);
 }
 
-bool topology_look_primary(const topology *t, size_t i, store_primary *ret)
+bool topology_describe_primary(const topology *t, size_t i, store_primary *ret)
 {
     const shard *m;
 
     TAILQ_FOREACH(m, &t->shards, in_all)
         if (m->state != SHARD_NEW && m->n_slots > 0 && i-- == 0) {
-            shard_look_primary(m, ret);
+            shard_describe_primary(m, ret);
             return true;
         }
     return false;
@@ -312,7 +312,7 @@ static void on_shard_change(void *arg, shard *m, bool came_up)
         reroute(t);
     }
     if (came_up && t->sentinels)
-        sentinels_trust(t->sentinels);
+        sentinels_confirm(t->sentinels);
     update(t);
     if (came_up && before == READY)
         pass_listening(t);
@@ -327,7 +327,7 @@ static void on_shard_listening(void *arg)
     if (t->state == CLOSING)
         return;
     if (t->sentinels)
-        sentinels_trust(t->sentinels);
+        sentinels_confirm(t->sentinels);
     pass_listening(t);
 }
 
@@ -350,7 +350,7 @@ static void on_shard_lost(void *arg)
         return;
     t->options.on_lost(t->options.arg);
     if (t->sentinels)
-        sentinels_doubt(t->sentinels);
+        sentinels_recheck(t->sentinels);
 }
 
 static shard *add_shard(topology *t, const char *base)

@@ -36,11 +36,11 @@ topology *topology_open(const topology_options *options);
 /* Like those of store.h. */
 void topology_submit(topology *topology, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 bool topology_part_from(const topology *topology, uint32_t from, store_part *ret);
-bool topology_look_primary(const topology *topology, size_t i, store_primary *ret);
+bool topology_describe_primary(const topology *topology, size_t i, store_primary *ret);
 
-/* Like store_look, without the members that only the store knows. Ready: at least one shard serves; then the fault is
- * that of another one, if any. */
-void topology_look(const topology *topology, store_view *ret);
+/* Like store_describe, without the members that only the store knows. Ready: at least one shard serves; then the
+ * fault is that of another one, if any. */
+void topology_describe(const topology *topology, store_view *ret);
 
 /* Sets why the only shard cannot be reached; ignored while it is connected. */
 void topology_explain(topology *topology, store_fault fault);

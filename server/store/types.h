@@ -132,7 +132,7 @@ typedef struct store_options {
     void (*on_listening)(void *arg);
     store_other other; /* zeroed: none */
     /* Called repeatedly until store_open returns: whether to give up; NULL: never. */
-    bool (*told_to_stop)(void *arg);
+    bool (*stop_requested)(void *arg);
     void *arg;
 } store_options;
 

@@ -158,7 +158,7 @@ bool line_ends(line *l)
     return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-bool line_stands(const line *l)
+bool line_is_open(const line *l)
 {
     struct pollfd at = {.fd = l->fd, .events = POLLRDHUP};
 

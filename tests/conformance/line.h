@@ -42,7 +42,7 @@ bool line_receive_all(line *l, void *data, size_t len);
 bool line_ends(line *l);
 
 /* Whether the other side has not closed so far. */
-bool line_stands(const line *l);
+bool line_is_open(const line *l);
 
 /* Takes NULL. */
 void line_close(line *l);

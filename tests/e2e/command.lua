@@ -66,7 +66,7 @@ end
 
 -- promise F3: an unusable setting, a duplicate key or a NUL in a file is reported with file and line before Redis is
 --   started or its directory created; errors that no restart fixes have an exit code of their own
--- is started or its directory made, with file and line; what no further start mends has an exit code of its own
+-- is started or its directory made, with file and line; what no further start repairs has an exit code of its own
 function case.settings_are_checked_and_printed_without_a_start()
   local store = "--store embedded:" .. dir .. "/made "
   ends("--check-config " .. store, 0, {"the settings are good"})
@@ -148,7 +148,7 @@ end
 
 -- promise F3
 -- promise T16
--- systemd does not try again what no further start mends, whether it is found at the first start or later.
+-- systemd does not try again what no further start repairs, whether it is found at the first start or later.
 function case.a_store_that_is_broken_has_an_exit_code_of_its_own()
   local data = dir .. "/data"
   local flags = LISTEN .. "--store embedded:" .. data

@@ -74,7 +74,7 @@ local function start_ending()
 end
 
 -- Stops the server; each open call gets the error of the stop.
-local function expect_told(calls)
+local function expect_stopped(calls)
   servers[1]:signal "TERM"
   for _, call in ipairs(calls) do
     local got = call()
@@ -91,7 +91,7 @@ function case.shutdown_answers_all_queued_calls()
   world.kill(store:pid(), "STOP")
   for i = 1, CALLS do calls[i] = deduct_start("o" .. i) end
   until_(function() return calls[CALLS].done() end)
-  expect_told(calls)
+  expect_stopped(calls)
 end
 
 -- promise W15
@@ -104,5 +104,5 @@ function case.shutdown_answers_all_waiting_calls()
     -- No more at once than may queue for room to run.
     if i % LOCKS == 0 then until_(function() return inspect "l".waiters == i end) end
   end
-  expect_told(calls)
+  expect_stopped(calls)
 end

@@ -229,7 +229,7 @@ TEST(test_a_lock_that_is_taken_away)
     await_loss(&loss[1]);
     unlock_and_free(first, LKS_ABORTED);
     unlock_and_free(second, LKS_ABORTED);
-    /* The unlock is told where the watchdog did not know yet. */
+    /* The unlock is told where the keeper did not know yet. */
     take_away(gate);
     unlock_and_free(quick, LKS_ABORTED);
 }

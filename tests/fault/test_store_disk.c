@@ -21,7 +21,7 @@ int __wrap_fstatvfs64(int fd, struct statvfs64 *ret)
     return failed;
 }
 
-static bool is_told(void *arg)
+static bool is_reported(void *arg)
 {
     (void)arg;
     return strstr(store_driver_reason(s.d), "cannot write its data to disk: less than 1 MiB is free");
@@ -31,7 +31,7 @@ static void fill_disk_and_kill_redis(void)
 {
     is_full = true;
     kill(redis_of(getpid()), SIGKILL);
-    store_driver_until(s.d, is_told, NULL);
+    store_driver_until(s.d, is_reported, NULL);
 }
 
 TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
@@ -45,7 +45,7 @@ TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
     assert_int_equal(redis_of(getpid()), 0);
     assert_false(store_driver_ready(s.d, &reason));
     assert_non_null(strstr(reason, "less than 1 MiB"));
-    store_look(store_driver_store(s.d), &view);
+    store_describe(store_driver_store(s.d), &view);
     assert_non_null(strstr(view.fault.text, "less than 1 MiB"));
     is_full = false;
     store_driver_wait_ready(s.d, true);

@@ -338,45 +338,45 @@ TEST(removed_socket_is_recreated)
     }
 }
 
-/* ---- mending beside the loop ---------------------------------------------------- */
+/* ---- repairing beside the loop ---------------------------------------------------- */
 
-/* aof_mend of the store is replaced by this (CMakeLists.txt: --wrap): while it is held it goes on until it is told to
+/* aof_repair of the store is replaced by this (CMakeLists.txt: --wrap): while it is held it goes on until it is told to
  * stop. */
-lks_code __real_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
-                         lks_error *error);
-lks_code __wrap_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
-                         lks_error *error);
+lks_code __real_aof_repair(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_repaired *ret,
+                           lks_error *error);
+lks_code __wrap_aof_repair(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_repaired *ret,
+                           lks_error *error);
 
-static struct mending {
+static struct repairing {
     atomic_bool held, begun, stopped;
-} mending;
+} repairing;
 
-lks_code __wrap_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
-                         lks_error *error)
+lks_code __wrap_aof_repair(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_repaired *ret,
+                           lks_error *error)
 {
-    mending.begun = true;
-    while (mending.held && !mending.stopped) {
+    repairing.begun = true;
+    while (repairing.held && !repairing.stopped) {
         process_pause();
-        mending.stopped = !progress(arg, 1, 2);
+        repairing.stopped = !progress(arg, 1, 2);
     }
-    if (mending.stopped)
+    if (repairing.stopped)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
-    return __real_aof_mend(dir, has_served, progress, arg, ret, error);
+    return __real_aof_repair(dir, has_served, progress, arg, ret, error);
 }
 
 static bool has_begun(void *arg)
 {
     (void)arg;
-    return mending.begun;
+    return repairing.begun;
 }
 
-/* An open store, whose file is being mended. */
-static void hold_mending(void)
+/* An open store, whose file is being repaired. */
+static void hold_repairing(void)
 {
     open_store(NULL);
     store_driver_wait(s.d, put("a"));
-    mending.begun = false;
-    mending.held = true;
+    repairing.begun = false;
+    repairing.held = true;
     kill(redis_of(getpid()), SIGKILL);
     store_driver_wait_ready(s.d, false);
     store_driver_until(s.d, has_begun, NULL);
@@ -385,11 +385,11 @@ static void hold_mending(void)
 /* promise T18 */
 TEST(loop_keeps_running_during_the_repair_of_the_file)
 {
-    hold_mending();
+    hold_repairing();
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {"a"}, .timeout_ms = 50});
     assert_int_equal(o->code, LKS_DEADLINE_EXCEEDED); /* which the loop has reported */
-    assert_false(mending.stopped);
-    mending.held = false;
+    assert_false(repairing.stopped);
+    repairing.held = false;
     store_driver_wait_ready(s.d, true);
     assert_there("a");
 }
@@ -397,11 +397,11 @@ TEST(loop_keeps_running_during_the_repair_of_the_file)
 /* promise T18 */
 TEST(closing_stops_the_repair)
 {
-    hold_mending();
+    hold_repairing();
     store_driver_close_store(s.d);
-    assert_true(mending.stopped);
+    assert_true(repairing.stopped);
     assert_int_equal(redis_of(getpid()), 0);
-    mending.held = mending.stopped = false;
+    repairing.held = repairing.stopped = false;
     open_store(NULL);
 }
 
@@ -415,7 +415,7 @@ static bool always(void *arg)
 /* promise T18 */
 TEST(stop_request_cancels_opening)
 {
-    const store_options options = {.url = s.url, .told_to_stop = always};
+    const store_options options = {.url = s.url, .stop_requested = always};
     lks_error error;
 
     replace_redis("signal.pause()"); /* never listens */

@@ -97,7 +97,7 @@ TEST(half_open_handshakes_count_and_end)
         }
         one_more = open_line();
         assert_true(line_ends(lines[0])); /* it gives way */
-        assert_true(line_stands(one_more));
+        assert_true(line_is_open(one_more));
         for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
             assert_true(line_ends(lines[i]));
             line_close(lines[i]);

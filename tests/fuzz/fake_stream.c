@@ -105,9 +105,9 @@ void stream_idle(stream *s, bool idle)
     s->idle = idle;
 }
 
-void stream_unfinished(stream *s, bool unfinished, bool anew)
+void stream_unfinished(stream *s, bool unfinished, bool new_message)
 {
-    (void)anew;
+    (void)new_message;
     s->unfinished = unfinished;
 }
 

@@ -102,7 +102,7 @@ void link_down(struct link *link, const char *why)
     (void)why;
     here.up = here.open = false;
     for (size_t i = 0; i < SLOTS; i++)
-        if (!here.slots[i].leaving)
+        if (!here.slots[i].engine_owned)
             slot_lose(&here.slots[i]);
     engine_grpc.disconnect(link);
 }
@@ -119,7 +119,7 @@ void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
     (void)len;
     fuzz_expect(s->state == (outcome == SLOT_UNSENT ? SLOT_SENDING : SLOT_AWAITING) && !s->operation);
     s->state = SLOT_IDLE;
-    s->leaving = false;
+    s->engine_owned = false;
 }
 
 void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why)
@@ -131,7 +131,7 @@ void slot_answer(slot *s, Lockstock__Rpc__V1__Result *result, const char *why)
         fuzz_expect(result->code != LKS_OK || result->payload.data);
     }
     s->state = SLOT_IDLE;
-    s->leaving = false;
+    s->engine_owned = false;
 }
 
 void slot_lose(slot *s)
@@ -186,7 +186,7 @@ static void leave(slot *s)
     if (s->state == SLOT_AWAITING) {
         engine_grpc.forget(s);
         s->state = SLOT_IDLE;
-        s->leaving = false;
+        s->engine_owned = false;
     }
 }
 

@@ -26,27 +26,27 @@ def main(address):
         request.descriptors.add().entries.add(key="path", value=b"home")
         request.descriptors[0].hits_addend.value = 2
 
-        told = ask(request, metadata=shop, timeout=5)
-        assert told.overall_code == told.OK, told
-        assert [status.code for status in told.statuses] == [told.OK, told.OK], told
-        first = told.statuses[0]
-        assert (first.current_limit.requests_per_unit, first.current_limit.unit) == (3, 7), told  # WEEK
-        assert first.limit_remaining == 1 and first.duration_until_reset.ToSeconds() > 0, told
-        assert not told.statuses[1].HasField("current_limit"), told
+        response = ask(request, metadata=shop, timeout=5)
+        assert response.overall_code == response.OK, response
+        assert [status.code for status in response.statuses] == [response.OK, response.OK], response
+        first = response.statuses[0]
+        assert (first.current_limit.requests_per_unit, first.current_limit.unit) == (3, 7), response  # WEEK
+        assert first.limit_remaining == 1 and first.duration_until_reset.ToSeconds() > 0, response
+        assert not response.statuses[1].HasField("current_limit"), response
 
-        told = ask(request, metadata=shop, timeout=5)
-        assert told.overall_code == told.OVER_LIMIT, told
-        assert [status.code for status in told.statuses] == [told.OVER_LIMIT, told.OK], told
+        response = ask(request, metadata=shop, timeout=5)
+        assert response.overall_code == response.OVER_LIMIT, response
+        assert [status.code for status in response.statuses] == [response.OVER_LIMIT, response.OK], response
 
-        told = ask(request, timeout=5)  # another namespace
-        assert told.overall_code == told.OK, told
+        response = ask(request, timeout=5)  # another namespace
+        assert response.overall_code == response.OK, response
 
         # The descriptor that was over its limit.
         put(ratelimit_pb2.PutPolicyRequest(name="web/path=login/remote_address=10.0.0.1", unlimited=True), metadata=shop,
             timeout=5)
-        told = ask(request, metadata=shop, timeout=5)
-        assert told.overall_code == told.OK, told
-        assert told.statuses[0].code == told.OK and not told.statuses[0].HasField("current_limit"), told
+        response = ask(request, metadata=shop, timeout=5)
+        assert response.overall_code == response.OK, response
+        assert response.statuses[0].code == response.OK and not response.statuses[0].HasField("current_limit"), response
 
         try:
             ask(rls_pb2.RateLimitRequest(domain="web"), timeout=5)

@@ -83,9 +83,9 @@ static void assert_content(const char *path, const void *data, size_t len)
 }
 
 /* A file of these bytes ends up so long. What was cut off is kept, but for zeros at its end. */
-static void assert_mended(const void *data, size_t len, size_t expected)
+static void assert_repaired(const void *data, size_t len, size_t expected)
 {
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
     char kept[512];
     size_t last = len;
@@ -93,7 +93,7 @@ static void assert_mended(const void *data, size_t len, size_t expected)
     while (last > expected && ((const char *)data)[last - 1] == '\0')
         last--;
     write_files(data, len);
-    if (aof_mend(dir, false, NULL, NULL, &done, &error) != LKS_OK)
+    if (aof_repair(dir, false, NULL, NULL, &done, &error) != LKS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(done.cut, len - expected);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), expected);
@@ -109,13 +109,13 @@ static void assert_mended(const void *data, size_t len, size_t expected)
 /* A file of these bytes is refused, and left as it is. */
 static void assert_damaged(const void *data, size_t len, size_t at)
 {
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
     char says[64];
 
     snprintf(says, sizeof says, "damaged at byte %zu,", at);
     write_files(data, len);
-    assert_int_equal(aof_mend(dir, false, NULL, NULL, &done, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(aof_repair(dir, false, NULL, NULL, &done, &error), LKS_FAILED_PRECONDITION);
     assert_non_null(strstr(error.message, "appendonlydir/appendonly.aof.3.incr.aof"));
     if (!strstr(error.message, says))
         fail_msg("no \"%s\" in: %s", says, error.message);
@@ -132,10 +132,10 @@ TEST(test_torn_anywhere)
     memcpy(whole, first, n_first);
     memcpy(whole + n_first, second, n_second);
     for (size_t n = n_first; n < n_first + n_second; n++)
-        assert_mended(whole, n, n_first);
-    assert_mended(whole, n_first + n_second, n_first + n_second);
-    assert_mended(whole, n_first - 1, strlen("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"));
-    assert_mended(whole, 0, 0);
+        assert_repaired(whole, n, n_first);
+    assert_repaired(whole, n_first + n_second, n_first + n_second);
+    assert_repaired(whole, n_first - 1, strlen("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"));
+    assert_repaired(whole, 0, 0);
 }
 
 /* As on a full disk: the copy is not written as a whole. */
@@ -143,7 +143,7 @@ TEST(test_torn_anywhere)
 TEST(test_bytes_that_cannot_be_kept_are_not_cut)
 {
     struct rlimit before;
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
     glob_t copies;
     char pattern[256];
@@ -152,11 +152,11 @@ TEST(test_bytes_that_cannot_be_kept_are_not_cut)
     signal(SIGXFSZ, SIG_IGN);
     write_files(second, sizeof second - 3);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 8, .rlim_max = before.rlim_max}), 0);
-    lks_code code = aof_mend(dir, false, NULL, NULL, &done, &error);
+    lks_code code = aof_repair(dir, false, NULL, NULL, &done, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(code, LKS_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "cannot mend appendonlydir/appendonly.aof.3.incr.aof"));
+    assert_non_null(strstr(error.message, "cannot repair appendonlydir/appendonly.aof.3.incr.aof"));
     assert_int_equal(done.cut, 0);
     assert_content(path_of(dir, "appendonly.aof.3.incr.aof"), second, sizeof second - 3);
     snprintf(pattern, sizeof pattern, "%s/cut-*", dir);
@@ -167,7 +167,7 @@ TEST(test_remarks_are_no_commands)
 {
     static const char remarked[] = "#TS:1628217470\r\n*1\r\n$4\r\nPING\r\n#TS:16";
 
-    assert_mended(remarked, sizeof remarked - 1, sizeof remarked - 1 - 6);
+    assert_repaired(remarked, sizeof remarked - 1, sizeof remarked - 1 - 6);
 }
 
 /* Not torn but damaged. */
@@ -201,7 +201,7 @@ TEST(test_damage_in_the_middle_cuts_nothing)
     const size_t n_first = sizeof first - 1, n_second = sizeof second - 1, len = n_first + COPIES * n_second;
     char whole[sizeof first + COPIES * sizeof second], changed[sizeof whole];
     size_t n_refused = 0;
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
 
     memcpy(whole, first, n_first);
@@ -212,7 +212,7 @@ TEST(test_damage_in_the_middle_cuts_nothing)
             memcpy(changed, whole, len);
             memcpy(changed + at, changes[c], 8);
             write_files(changed, len);
-            lks_code code = aof_mend(dir, false, NULL, NULL, &done, &error);
+            lks_code code = aof_repair(dir, false, NULL, NULL, &done, &error);
             n_refused += code == LKS_FAILED_PRECONDITION;
             if (code != LKS_FAILED_PRECONDITION)
                 assert_int_equal(code, LKS_OK);
@@ -233,7 +233,7 @@ TEST(test_commands_after_a_tear_are_found_at_every_offset)
 
     memcpy(text, torn, n);
     memset(text + n, 'v', sizeof text - n);
-    assert_mended(text, sizeof text, 0);
+    assert_repaired(text, sizeof text, 0);
     for (size_t at = 65536 - 80; at < 65536 + 80; at++) {
         memset(text + n, 'v', sizeof text - n);
         memcpy(text + at, behind, sizeof behind - 1);
@@ -254,10 +254,10 @@ TEST(test_zeros_at_the_end)
             memset(text, 0, sizeof text);
             memcpy(text, first, n_first);
             memcpy(text + n_first, second, n - n_first);
-            assert_mended(text, n + zeros[i], n == n_first + n_second ? n : n_first);
+            assert_repaired(text, n + zeros[i], n == n_first + n_second ? n : n_first);
         }
     }
-    assert_mended(text + sizeof text - 1000, 1000, 0);
+    assert_repaired(text + sizeof text - 1000, 1000, 0);
 }
 
 /* Zeros in a value are the value's; zeros with something behind are damage. */
@@ -267,8 +267,8 @@ TEST(test_other_zeros)
     static const char torn_value[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\n\0\0\0";
     static const char damaged[] = "*1\r\n$4\r\nPING\r\n\0\0\0\0*1\r\n$4\r\nPING\r\n";
 
-    assert_mended(in_value, sizeof in_value - 1, sizeof in_value - 1);
-    assert_mended(torn_value, sizeof torn_value - 1, 0);
+    assert_repaired(in_value, sizeof in_value - 1, sizeof in_value - 1);
+    assert_repaired(torn_value, sizeof torn_value - 1, 0);
     assert_damaged(damaged, sizeof damaged - 1, 14);
 }
 
@@ -294,10 +294,10 @@ TEST(test_progress_is_reported)
 {
     static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
     const off_t size = (off_t)sizeof head - 1 + 629145600 + 2;
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
 
-    assert_mended(first, sizeof first - 1, sizeof first - 1);
+    assert_repaired(first, sizeof first - 1, sizeof first - 1);
     write_file("appendonly.aof.3.incr.aof", head, sizeof head - 1);
     const char *path = path_of(dir, "appendonly.aof.3.incr.aof");
     assert_int_equal(truncate(path, size - 2), 0);
@@ -306,10 +306,10 @@ TEST(test_progress_is_reported)
     fputs("\r\n*1\r\n", file);
     fclose(file);
     told t = {.stop_after = 1};
-    assert_int_equal(aof_mend(dir, false, on_progress, &t, &done, &error), LKS_CANCELLED);
+    assert_int_equal(aof_repair(dir, false, on_progress, &t, &done, &error), LKS_CANCELLED);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), size + 4);
     t = (told){0};
-    assert_int_equal(aof_mend(dir, false, on_progress, &t, &done, &error), LKS_OK);
+    assert_int_equal(aof_repair(dir, false, on_progress, &t, &done, &error), LKS_OK);
     assert_int_equal(t.n, size / AOF_PROGRESS_BYTES);
     assert_int_equal(t.size, size + 4);
     assert_int_equal(done.cut, 4);
@@ -317,19 +317,19 @@ TEST(test_progress_is_reported)
 
 TEST(test_a_new_directory)
 {
-    aof_mended done = {.cut = -1};
+    aof_repaired done = {.cut = -1};
     lks_error error;
 
-    assert_int_equal(aof_mend(dir, false, NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_repair(dir, false, NULL, NULL, &done, &error), LKS_OK);
     assert_int_equal(done.cut, 0);
 }
 
-static lks_code mend_with(const char *name, const char *text, bool has_served, lks_error *error)
+static lks_code repair_with(const char *name, const char *text, bool has_served, lks_error *error)
 {
-    aof_mended done;
+    aof_repaired done;
 
     write_file(name, text, strlen(text));
-    lks_code code = aof_mend(dir, has_served, NULL, NULL, &done, error);
+    lks_code code = aof_repair(dir, has_served, NULL, NULL, &done, error);
     assert_int_equal(done.cut, 0);
     assert_int_equal(unlink(path_of(dir, name)), 0);
     return code;
@@ -346,13 +346,13 @@ TEST(test_a_missing_manifest_is_not_a_new_store)
     lks_error error;
 
     for (size_t i = 0; i < sizeof of_a_store / sizeof *of_a_store; i++) {
-        assert_int_equal(mend_with(of_a_store[i], "*1", false, &error), LKS_FAILED_PRECONDITION);
+        assert_int_equal(repair_with(of_a_store[i], "*1", false, &error), LKS_FAILED_PRECONDITION);
         assert_non_null(strstr(error.message, "manifest is missing, but there are other files"));
     }
     for (size_t i = 0; i < sizeof of_nothing / sizeof *of_nothing; i++)
-        assert_int_equal(mend_with(of_nothing[i], "REDIS", false, &error), LKS_OK);
-    assert_int_equal(mend_with("appendonly.aof.1.incr.aof", "", false, &error), LKS_OK);
-    assert_int_equal(mend_with("appendonly.aof.1.base.rdb", "REDIS", true, &error), LKS_FAILED_PRECONDITION);
+        assert_int_equal(repair_with(of_nothing[i], "REDIS", false, &error), LKS_OK);
+    assert_int_equal(repair_with("appendonly.aof.1.incr.aof", "", false, &error), LKS_OK);
+    assert_int_equal(repair_with("appendonly.aof.1.base.rdb", "REDIS", true, &error), LKS_FAILED_PRECONDITION);
     assert_non_null(strstr(error.message, "manifest is missing, but a store was served"));
 }
 
@@ -370,7 +370,7 @@ static void assert_reply(redis_fixture *redis, const char *command, const char *
 TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 {
     static const char name[] = "appendonly.aof.1.incr.aof";
-    aof_mended done;
+    aof_repaired done;
     lks_error error;
 
     redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
@@ -380,14 +380,14 @@ TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 
     /* Killed in the middle of EXEC. */
     assert_int_equal(truncate(path_of(redis_fixture_dir(redis), name), size_of(redis_fixture_dir(redis), name) - 4), 0);
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_repair(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
     assert_true(done.cut > 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
     assert_reply(redis, "EVAL \"redis.call('SET','x','1') redis.call('SET','y','1') return 1\" 0", ":1\r\n");
     redis_fixture_kill(redis);
 
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_repair(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
     assert_int_equal(done.cut, 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");

@@ -17,13 +17,13 @@ struct budget_share {
     bool closed;
 };
 
-fake_callers_told fake_callers;
+fake_callers_seen fake_callers;
 static void (*tell_lost)(void);
 static bool is_full, has_principals;
 
 void fake_callers_reset(void (*on_lost)(void))
 {
-    fake_callers = (fake_callers_told){0};
+    fake_callers = (fake_callers_seen){0};
     tell_lost = on_lost;
     is_full = has_principals = false;
 }

@@ -6,14 +6,14 @@
 #include "net/sink.h"
 
 /* The events since fake_callers_reset. */
-typedef struct fake_callers_told {
+typedef struct fake_callers_seen {
     size_t opened, lost;
     unsigned last_lost; /* the number of a caller, from 1 */
     size_t shares_opened, shares_closed;
     size_t held;   /* bytes of all shares */
     size_t n_held; /* callers that are held */
-} fake_callers_told;
-extern fake_callers_told fake_callers;
+} fake_callers_seen;
+extern fake_callers_seen fake_callers;
 
 /* Its callers; what it does with calls is the test's to add. */
 extern const sink fake_sink;

@@ -201,7 +201,7 @@ bool store_driver_ready(const store_driver *d, const char **reason)
 {
     store_view view;
 
-    store_look(d->store, &view);
+    store_describe(d->store, &view);
     if (reason)
         *reason = view.fault.text;
     return view.ready;

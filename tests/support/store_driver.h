@@ -60,8 +60,8 @@ void store_driver_until(store_driver *d, bool (*condition)(void *arg), void *arg
 void store_driver_wait(store_driver *d, const outcome *o);
 void store_driver_wait_ready(store_driver *d, bool ready);
 
-/* Whether it is ready, by store_look. *reason, if not NULL: the fault, which may be that of a part of a ready store; NULL
- * = none. */
+/* Whether it is ready, by store_describe. *reason, if not NULL: the fault, which may be that of a part of a ready
+ * store; NULL = none. */
 bool store_driver_ready(const store_driver *d, const char **reason);
 
 /* How often readiness changed to ready; the last reason for not being so. */

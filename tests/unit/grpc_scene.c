@@ -190,7 +190,7 @@ bool is_over(void)
     return !h2_peer_turn(here.peers[0]);
 }
 
-bool nothing_lives(void)
+bool no_call_is_open(void)
 {
     return grpc_server_in_flight(here.server) == 0;
 }
@@ -395,6 +395,6 @@ void expect_calmed(int fd)
     assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
     assert_true(seen.over);
     close(fd);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }

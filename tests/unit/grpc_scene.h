@@ -81,7 +81,7 @@ void run_until_taken(size_t n);
 const h2_answer *run_until_answered(size_t call);
 void run_until_lost(size_t n);
 bool is_over(void);
-bool nothing_lives(void);
+bool no_call_is_open(void);
 void start_with(const streams_options *given, size_t answer_len);
 h2_peer *open_peer(uint32_t window);
 h2_peer *start(void);

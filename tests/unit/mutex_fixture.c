@@ -1,4 +1,4 @@
-/* Only the main thread asserts: see_loss runs on the watchdog's thread and records. */
+/* Only the main thread asserts: see_loss runs on the keeper's thread and records. */
 #include "mutex_fixture.h"
 #include "test.h"
 

@@ -463,7 +463,7 @@ TEST(a_lost_connection_takes_its_calls_and_no_others)
 }
 
 /* The call continues, and the caller stays with it. */
-static void on_abandoned_and_goes_on(caller_call *call)
+static void on_abandoned_and_continues(caller_call *call)
 {
     (void)call;
     here.n_abandoned++;
@@ -476,7 +476,7 @@ TEST(a_lost_connection_starts_nothing_more)
     caller_call *running = take(c);
     lks_error error;
 
-    running->ops = &(call_ops){.abandoned = on_abandoned_and_goes_on};
+    running->ops = &(call_ops){.abandoned = on_abandoned_and_continues};
     lose(c);
     caller_call *late = make(c);
     assert_int_equal(caller_admit(late, NULL, &error), LKS_CANCELLED);

@@ -97,7 +97,7 @@ static void wait_alone(struct waiter *w, const lks_rpc_method *method, uint32_t 
     assert_true(server_await(server, seen + 1));
 }
 
-static void assert_told(struct waiter *w, lks_code code, lks_applied applied)
+static void assert_result(struct waiter *w, lks_code code, lks_applied applied)
 {
     pthread_join(w->thread, NULL);
     assert_error(&w->error, code, applied);
@@ -127,10 +127,10 @@ TEST(a_connection_that_ends_under_the_only_call_ends_its_try)
 
     wait_alone(&w, &server_write, LONG_MS);
     server_drop_connections(server);
-    assert_told(&w, LKS_OK, LKS_APPLIED_MAYBE);
+    assert_result(&w, LKS_OK, LKS_APPLIED_MAYBE);
     wait_alone(&w, &server_plain, LONG_MS);
     server_drop_connections(server);
-    assert_told(&w, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_result(&w, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
 }
 
 TEST(the_deadline_of_the_only_call_is_kept)
@@ -138,7 +138,7 @@ TEST(the_deadline_of_the_only_call_is_kept)
     struct waiter w;
 
     wait_alone(&w, &server_plain, 100);
-    assert_told(&w, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_result(&w, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     server_release(server);
     call_once();
 }
@@ -152,7 +152,7 @@ TEST(the_loop_thread_reads_an_answer_that_takes_long)
     while (sleeps() == before) /* then the waiting thread has given the loop back */
         process_pause();
     server_release(server);
-    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_result(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
 }
 
 static void on_signal(int number)
@@ -171,7 +171,7 @@ TEST(a_signal_does_not_end_the_wait)
         process_pause();
     }
     server_release(server);
-    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_result(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     sigaction(SIGUSR1, &before, NULL);
 }
 
@@ -187,7 +187,7 @@ TEST(calls_that_come_are_not_held_up_and_complete_on_the_loop_thread)
     call_once();
     assert_ok(&first, 1);
     server_release(server);
-    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_result(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     settle_down();
     start(&server_write, "b", NULL, &second);
     assert_ok(&second, 1);
@@ -214,7 +214,7 @@ TEST(closing_ends_the_only_call)
 
     wait_alone(&w, &server_plain, LONG_MS);
     close_channel();
-    assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    assert_result(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
 }
 
 static int gate[2];
@@ -247,7 +247,7 @@ TEST(a_channel_that_is_closed_outlives_its_waiting_thread)
     assert_int_equal(pthread_kill(w.thread, SIGUSR1), 0);
     assert_int_equal(pthread_create(&opener, NULL, open_gate, NULL), 0);
     close_channel();
-    assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    assert_result(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
     pthread_join(opener, NULL);
     sigaction(SIGUSR1, &before, NULL);
     close(gate[0]);

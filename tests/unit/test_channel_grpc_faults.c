@@ -377,7 +377,7 @@ TEST(the_server_limits_the_calls_of_a_connection)
     assert_ok(&calls[1], 2);
 }
 
-static void answer_what_does_not_wait(h2_server *s, h2_request *r)
+static void answer_calls_that_do_not_wait(h2_server *s, h2_request *r)
 {
     if (memmem(r->body, r->len, "prompt", 6))
         h2_answer_pong(r);
@@ -388,7 +388,7 @@ TEST(waiting_calls_leave_streams_to_the_others)
 {
     struct witness calls[4];
 
-    serve_with((h2_script){.steps = (h2_step *const[]){answer_what_does_not_wait, NULL},
+    serve_with((h2_script){.steps = (h2_step *const[]){answer_calls_that_do_not_wait, NULL},
                            .setting = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 4}},
                (lks_channel_options){0});
     for (size_t i = 0; i < 4; i++)

@@ -169,7 +169,7 @@ TEST(requests_that_are_refused)
     run_until_taken(1);
     succeed(0, 1);
     run_until_answered(call);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }
 
@@ -314,7 +314,7 @@ TEST(a_cancelled_call_is_lost_alone)
 
 /* ---- draining ------------------------------------------------------------------------------ */
 
-static bool is_told_twice(void)
+static bool got_two_goaways(void)
 {
     return h2_peer_goaways(here.peers[0])->n >= 2;
 }
@@ -329,7 +329,7 @@ TEST(draining_lets_calls_end)
     run_until_taken(1);
     grpc_server_drain(here.server);
     size_t late = call_text(p, 'b'); /* sent before it knows */
-    run_until(is_told_twice);
+    run_until(got_two_goaways);
     assert_int_equal(came->n, 2);
     assert_int_equal(came->last[0], INT32_MAX);
     assert_int_equal(came->last[1], h2_peer_answer(p, late)->id);

@@ -17,7 +17,7 @@ TEST(a_call_beyond_the_limit_is_refused_alone)
     assert_int_equal(seen.n_goaways + seen.n_other_resets, 0);
     assert_int_equal(grpc_server_in_flight(here.server), CONCURRENT);
     close(fd);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }
 
@@ -55,7 +55,7 @@ static void flood(const cheap *c)
             turn();
     }
     expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }
 
@@ -92,7 +92,7 @@ static size_t count_resets(size_t n, uint64_t a_second, bool ours)
             assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
     }
     close(fd);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
     return i;
 }
@@ -194,7 +194,7 @@ TEST(long_headers_by_reference_are_a_flood)
     assert_in_range(n, 20, 200);
     assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
     close(fd);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }
 

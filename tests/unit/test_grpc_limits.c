@@ -86,7 +86,7 @@ TEST(call_beyond_the_budget_is_refused)
     succeed(1, 100);
     run_until_answered(1);
     expect_header(1, "grpc-status", "0");
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     assert_int_equal(fake_callers.held, empty);
     stop();
 }
@@ -185,7 +185,7 @@ TEST(streams_must_make_progress)
     turns(20);
     assert_false(h2_peer_answer(p, watch)->closed);
     h2_peer_reset(p, watch, NGHTTP2_CANCEL);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     size_t timed = h2_peer_call(p, STREAMED, timeout, EMPTY, 5, false);
     run_until_messages(4);
     pass_ms(99000);
@@ -212,7 +212,7 @@ TEST(peer_without_a_whole_call_is_idle)
         assert_false(is_over()), turn();
     succeed(0, 1);
     run_until(is_over);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }
 
@@ -247,6 +247,6 @@ TEST(peer_that_takes_no_answers_is_closed)
     assert_false(is_over());
     pass_ms(200);
     expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
-    run_until(nothing_lives);
+    run_until(no_call_is_open);
     stop();
 }

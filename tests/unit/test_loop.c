@@ -1,4 +1,4 @@
-/* A channel's loop and its guests: threads that do the loop thread's work while that sleeps. */
+/* A channel's loop and its borrowers: threads that do the loop thread's work while that sleeps. */
 /* promise CH22: the caller of a single synchronous call reads its answer itself while the loop thread sleeps; the
  * loop thread takes over for a task, another source, a timer or the end of the connection; completions always run on
  * the loop thread */
@@ -102,7 +102,7 @@ static void run_ready(loop_source *source, short found)
     char byte;
 
     atomic_fetch_add(&e->asked, 1);
-    if (read(source->fd, &byte, 1) == 1) /* the loop thread may have found what a guest read */
+    if (read(source->fd, &byte, 1) == 1) /* the loop thread may have found what a borrower read */
         atomic_store(&e->heard, true);
 }
 
@@ -153,7 +153,7 @@ TEST(borrower_may_add_change_and_remove_sources)
     int before = atomic_load(&wakes);
     speak(&first);
     for (int i = 0; i < 20; i++)
-        process_pause(); /* the thread wakes for it, and waits for the guest */
+        process_pause(); /* the thread wakes for it, and waits for the borrower */
     loop_unwatch(&loop, &first.source);
     close_ear(&first);
     open_ear(&first);
@@ -177,8 +177,8 @@ TEST(borrower_may_add_change_and_remove_sources)
 
 /* ---- who has the loop --------------------------------------------------------------------------------- */
 
-/* promise CH21: a single call is sent by its own thread as a guest of the loop, while the loop thread sleeps; the
- * loop thread wakes in time for timers of the guest and never runs beside it */
+/* promise CH21: a single call is sent by its own thread as a borrower of the loop, while the loop thread sleeps; the
+ * loop thread wakes in time for timers of the borrower and never runs beside it */
 TEST(one_borrower_at_a_time_and_none_while_work_waits)
 {
     assert_false(loop_enter(&loop)); /* no thread sleeps */
@@ -191,9 +191,9 @@ TEST(one_borrower_at_a_time_and_none_while_work_waits)
     loop_leave(&loop, false);
 }
 
-/* ---- guests that stay -------------------------------------------------------------------------- */
+/* ---- borrowers that stay -------------------------------------------------------------------------- */
 
-/* A guest has stayed for it and left: the loop thread never looked for what comes from it. */
+/* A borrower has stayed for it and left: the loop thread never looked for what comes from it. */
 static void take(ear *e)
 {
     enter();
@@ -201,7 +201,7 @@ static void take(ear *e)
     assert_true(loop_watch(&loop, &e->source));
     e->source.events = POLLIN;
     speak(e);
-    assert_true(loop_stay(&loop, &e->source));
+    assert_true(loop_wait_for_source(&loop, &e->source));
     loop_leave(&loop, false);
     assert_true(atomic_exchange(&e->heard, false));
 }
@@ -237,7 +237,7 @@ TEST(borrower_waits_until_a_timer_is_due_despite_an_earlier_wake)
     heap_set(&loop.timers, &soon, clock_in_ms(20));
     uint64_t due_ns = soon.at_ns;
     atomic_store(&timer_ran, false);
-    assert_false(loop_stay(&loop, &e.source));
+    assert_false(loop_wait_for_source(&loop, &e.source));
     assert_true(clock_now_ns() >= due_ns);
     await_flag(&timer_ran);
     lose(&e);
@@ -258,28 +258,28 @@ TEST(borrowed_source_may_be_removed_or_left_to_another)
     lose(&first);
 }
 
-typedef struct guest {
+typedef struct borrower {
     pthread_t thread;
     ear *at;
     atomic_bool in, left;
-} guest;
+} borrower;
 
 /* Until it is to leave. */
 static void *stay(void *arg)
 {
-    guest *g = arg;
+    borrower *g = arg;
 
     enter();
     atomic_store(&g->in, true);
-    while (loop_stay(&loop, &g->at->source))
+    while (loop_wait_for_source(&loop, &g->at->source))
         ;
     atomic_store(&g->left, true);
     return NULL;
 }
 
-static void visit(guest *g, ear *at)
+static void visit(borrower *g, ear *at)
 {
-    *g = (guest){.at = at};
+    *g = (borrower){.at = at};
     assert_int_equal(pthread_create(&g->thread, NULL, stay, g), 0);
     await_flag(&g->in);
 }
@@ -287,12 +287,12 @@ static void visit(guest *g, ear *at)
 static bool somebody_stays(void)
 {
     pthread_mutex_lock(&loop.lock);
-    bool staying = loop.staying;
+    bool waiting = loop.waiting;
     pthread_mutex_unlock(&loop.lock);
-    return staying;
+    return waiting;
 }
 
-static void await_left(guest *g)
+static void await_left(borrower *g)
 {
     await_flag(&g->left);
     pthread_join(g->thread, NULL);
@@ -323,8 +323,8 @@ static void open_gate(void)
     assert_int_equal(write(gate[1], "x", 1), 1);
 }
 
-/* A guest that stays as if it got no processor. */
-static void visit_and_stick(guest *g, ear *at)
+/* A borrower that stays as if it got no processor. */
+static void visit_and_stick(borrower *g, ear *at)
 {
     struct sigaction action = {.sa_handler = wait_at_gate};
 
@@ -345,7 +345,7 @@ static void visit_and_stick(guest *g, ear *at)
     }
 }
 
-static void await_unstuck(guest *g)
+static void await_unstuck(borrower *g)
 {
     await_left(g);
     signal(SIGUSR1, SIG_DFL);
@@ -357,15 +357,15 @@ TEST(thread_does_not_wait_for_a_waiting_borrower)
 {
     loop_task noted = {.run = run_noted};
     ear e;
-    guest g;
+    borrower g;
 
     start_taken(&e);
     visit_and_stick(&g, &e);
     atomic_store(&task_ran, false);
     loop_post(&loop, &noted);
     await_flag(&task_ran);
-    enter(); /* another guest may come, but not stay */
-    assert_false(loop_stay(&loop, &e.source));
+    enter(); /* another borrower may come, but not stay */
+    assert_false(loop_wait_for_source(&loop, &e.source));
     assert_true(somebody_stays());
     open_gate();
     await_unstuck(&g);
@@ -375,7 +375,7 @@ TEST(thread_does_not_wait_for_a_waiting_borrower)
 TEST(borrower_that_is_cancelled_leaves_first)
 {
     ear e;
-    guest g;
+    borrower g;
 
     start_taken(&e);
     visit(&g, &e);

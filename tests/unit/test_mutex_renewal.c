@@ -1,4 +1,4 @@
-/* The watchdog renews held locks, in few calls, and nothing else. */
+/* The keeper renews held locks, in few calls, and nothing else. */
 
 #include <dirent.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include "unit/mutex_fixture.h"
 #include "test.h"
 
-/* Threads of this process that are watchdogs. */
-static size_t watchdogs(void)
+/* Threads of this process that are keepers. */
+static size_t keepers(void)
 {
     DIR *tasks = opendir("/proc/self/task");
     size_t n = 0;
@@ -119,7 +119,7 @@ TEST(test_one_thread_for_all)
     assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_true(fake_await(fake, FAKE_RENEW, "door", 2));
     assert_true(fake_await(other, FAKE_RENEW, "gate", 2));
-    assert_int_equal(watchdogs(), 1);
+    assert_int_equal(keepers(), 1);
     assert_int_equal(fake_seen(fake, FAKE_RENEW, "gate") + fake_seen(other, FAKE_RENEW, "door"), 0);
     assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(elsewhere), LKS_OK);
@@ -137,9 +137,9 @@ TEST(test_the_keeper_starts_and_ends_with_the_leases)
     for (size_t i = 1; i <= 2; i++) {
         lock(mutex);
         assert_true(fake_await(fake, FAKE_RENEW, "door", i));
-        assert_int_equal(watchdogs(), 1);
+        assert_int_equal(keepers(), 1);
         assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-        while (watchdogs() != 0) /* ctest ends it if it never happens */
+        while (keepers() != 0) /* ctest ends it if it never happens */
             process_pause();
     }
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
@@ -158,7 +158,7 @@ TEST(test_a_thousand_cycles_leak_nothing)
     }
     assert_int_equal(process_fd_count(getpid()), fds);
     assert_true(process_thread_count(getpid()) <= threads);
-    assert_true(watchdogs() <= 1);
+    assert_true(keepers() <= 1);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 

@@ -251,7 +251,7 @@ TEST(test_a_too_large_result_is_refused)
     lks_once_result_free(result);
 }
 
-static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt)
+static lks_once_verdict return_invalid_text(void *arg, lks_once_attempt *attempt)
 {
     struct job *job = arg;
 
@@ -271,7 +271,7 @@ TEST(test_a_result_that_is_not_utf8_is_refused_at_once)
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
 
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(lks_once_run(channel, &plain, say_what_is_no_text, &jobs[i], NULL, NULL), LKS_ONCE_EXECUTED);
+        assert_int_equal(lks_once_run(channel, &plain, return_invalid_text, &jobs[i], NULL, NULL), LKS_ONCE_EXECUTED);
         assert_int_equal(jobs[i].codes[0], LKS_OK);
         for (size_t j = 1; j < 5; j++)
             assert_int_equal(jobs[i].codes[j], LKS_INVALID_ARGUMENT);
@@ -282,7 +282,7 @@ TEST(test_a_result_that_is_not_utf8_is_refused_at_once)
 
 enum { SMALL_BYTES = 2048 };
 
-static lks_once_verdict say_what_cannot_be_sent(void *arg, lks_once_attempt *attempt)
+static lks_once_verdict return_unsendable(void *arg, lks_once_attempt *attempt)
 {
     static char body[SMALL_BYTES], value[SMALL_BYTES / 2 + 1];
     struct job *job = arg;
@@ -304,7 +304,7 @@ TEST(test_a_result_too_long_for_the_channel_is_refused_at_once)
     lks_channel *narrow = NULL;
 
     assert_int_equal(lks_channel_open(fake_url(fake), &small, &narrow, NULL), LKS_OK);
-    assert_int_equal(lks_once_run(narrow, &plain, say_what_cannot_be_sent, &job, &result, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(lks_once_run(narrow, &plain, return_unsendable, &job, &result, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(job.codes[0], LKS_OK);
     assert_int_equal(job.codes[1], LKS_INVALID_ARGUMENT);
     assert_int_equal(job.codes[2], LKS_INVALID_ARGUMENT);

@@ -9,12 +9,12 @@ enum { PLACES = 100 };
 static struct {
     places *all;
     place place[PLACES];
-    size_t given_up[PLACES], n_given_up;
+    size_t replaced[PLACES], n_replaced;
 } here;
 
 static void close_idle(place *p)
 {
-    here.given_up[here.n_given_up++] = (size_t)(p - here.place);
+    here.replaced[here.n_replaced++] = (size_t)(p - here.place);
     places_leave(here.all, p);
 }
 
@@ -55,10 +55,10 @@ static void enter_quiet(size_t i, const char *wire, place_origin origin)
     places_set_idle(here.all, &here.place[i], true);
 }
 
-static void assert_given_up(size_t n, size_t last)
+static void assert_replaced(size_t n, size_t last)
 {
-    assert_int_equal(here.n_given_up, n);
-    assert_int_equal(here.given_up[n - 1], last);
+    assert_int_equal(here.n_replaced, n);
+    assert_int_equal(here.replaced[n - 1], last);
 }
 
 TEST(the_longest_idle_connection_is_replaced)
@@ -69,11 +69,11 @@ TEST(the_longest_idle_connection_is_replaced)
     places_set_idle(here.all, &here.place[0], false);
     places_set_idle(here.all, &here.place[0], true); /* it did something */
     enter_quiet(3, "tcp", host(1));
-    assert_given_up(1, 1);
+    assert_replaced(1, 1);
     enter_quiet(4, "tcp", host(1));
-    assert_given_up(2, 2);
+    assert_replaced(2, 2);
     enter_quiet(5, "tcp", host(1));
-    assert_given_up(3, 0);
+    assert_replaced(3, 0);
 }
 
 TEST(busy_connection_keeps_its_place)
@@ -82,9 +82,9 @@ TEST(busy_connection_keeps_its_place)
     assert_null(enter(0, "tcp", host(1)));
     enter_quiet(1, "tcp", host(1));
     assert_null(enter(2, "tcp", host(1)));
-    assert_given_up(1, 1);
+    assert_replaced(1, 1);
     assert_string_equal(enter(3, "tcp", host(1)), "connections");
-    assert_int_equal(here.n_given_up, 1);
+    assert_int_equal(here.n_replaced, 1);
     places_leave(here.all, &here.place[0]);
     assert_null(enter(3, "tcp", host(1)));
 }
@@ -96,13 +96,13 @@ TEST(an_address_has_its_part)
     enter_quiet(1, "tcp", host(1));
     enter_quiet(2, "grpc", host(1));
     enter_quiet(3, "tcp", host(1)); /* one of its own goes */
-    assert_given_up(1, 1);
+    assert_replaced(1, 1);
     places_set_idle(here.all, &here.place[2], false);
     places_set_idle(here.all, &here.place[3], false);
     assert_string_equal(enter(4, "tcp", host(1)), "connections from one address");
     assert_null(enter(4, "tcp", host(2)));
     assert_null(enter(5, "tcp", host(3)));
-    assert_int_equal(here.n_given_up, 1);
+    assert_int_equal(here.n_replaced, 1);
 }
 
 TEST(addresses_users_and_networks_differ)
@@ -124,7 +124,7 @@ TEST(a_wire_has_its_part)
     enter_quiet(1, "grpc", host(1));
     assert_null(enter(2, "grpc", host(2)));
     assert_null(enter(3, "grpc", host(3)));
-    assert_given_up(1, 1);
+    assert_replaced(1, 1);
     assert_string_equal(enter(4, "grpc", host(4)), "connections of one wire");
     assert_null(enter(4, "tcp", host(4)));
 }
@@ -138,19 +138,19 @@ TEST(unix_sockets_keep_room)
     assert_non_null(enter(3, "tcp", host(1)));
     enter_quiet(4, "unix", user(1));
     assert_non_null(enter(5, "tcp", host(1))); /* not at a unix socket's cost */
-    assert_int_equal(here.n_given_up, 0);
+    assert_int_equal(here.n_replaced, 0);
     enter_quiet(6, "unix", user(2));
-    assert_given_up(1, 4);
+    assert_replaced(1, 4);
     places_set_idle(here.all, &here.place[6], false);
     places_set_idle(here.all, &here.place[0], true);
     assert_null(enter(7, "unix", user(3))); /* but at the network's */
-    assert_given_up(2, 0);
+    assert_replaced(2, 0);
     assert_non_null(enter(8, "tcp", host(1))); /* all are taken */
     places_set_idle(here.all, &here.place[7], true);
     assert_non_null(enter(8, "tcp", host(1)));
     places_set_idle(here.all, &here.place[1], true);
     assert_null(enter(8, "tcp", host(1)));
-    assert_given_up(3, 1);
+    assert_replaced(3, 1);
 }
 
 TEST_MAIN(.teardown = stop)

@@ -273,7 +273,7 @@ TEST(impossible_store_time_is_ignored)
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         reconnect_with("TIME", times[i]);
-        store_look(store_driver_store(here.d), &view);
+        store_describe(store_driver_store(here.d), &view);
         assert_int_equal(view.at_ms, 0);
     }
 }

@@ -210,7 +210,7 @@ TEST(a_slot_that_moves_is_waited_for_where_it_was)
     assert_calls(3, 0);
 }
 
-static bool a_move_is_told_of(void *arg)
+static bool move_is_reported(void *arg)
 {
     const char *reason;
     (void)arg;
@@ -230,7 +230,7 @@ TEST(unfinished_slot_move_is_reported)
     assert_int_equal(o->reason, LKS_REASON_STORE_SLOT_MOVING);
     assert_false(is_degraded(NULL)); /* it may be an ordinary move */
     patience_ms = 200;
-    store_driver_until(here.d, a_move_is_told_of, NULL);
+    store_driver_until(here.d, move_is_reported, NULL);
     patience_ms = PATIENCE_MS;
     o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low}); /* now at once */
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);

@@ -30,7 +30,7 @@ static void open_store(unsigned wait_replicas)
 static bool tells(void *arg)
 {
     (void)arg;
-    return store_look_primary(store_driver_store(here.d), 0, &primary) && primary.tells_replicas;
+    return store_describe_primary(store_driver_store(here.d), 0, &primary) && primary.tells_replicas;
 }
 
 static void is_replica(size_t i, const char *address, uint64_t behind, int64_t silent_s)
@@ -64,7 +64,7 @@ TEST_WITH(info_gives_state_offset_and_lag_of_replicas, begin, scene_end)
     is_replica(1, "::1:6380", 0, 0);
     is_used(7, 9, 5);
     assert_string_equal(primary.address, fake_redis_url(here.fake) + strlen("unix://"));
-    assert_false(store_look_primary(store_driver_store(here.d), 1, &primary));
+    assert_false(store_describe_primary(store_driver_store(here.d), 1, &primary));
 }
 
 TEST_WITH(impossible_numbers_do_not_overflow, begin, scene_end)

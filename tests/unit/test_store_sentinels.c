@@ -314,7 +314,7 @@ static bool none_answers(void *arg)
     store_view view;
     (void)arg;
 
-    store_look(store_driver_store(here.d), &view);
+    store_describe(store_driver_store(here.d), &view);
     assert_int_equal(view.sentinels, SEATS);
     return view.sentinels_answering == 0;
 }

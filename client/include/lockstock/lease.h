@@ -1,7 +1,7 @@
 /* The common part of mutexes, read-write locks and semaphores: a lease, which is renewed while it is held, and whose
  * loss is reported.
  *
- * One thread of the process, the watchdog, renews all leases at a third of their length, and those of many locks in one
+ * One thread of the process, the keeper, renews all leases at a third of their length, and those of many locks in one
  * call. It starts with the first lease that is requested and ends a second after the last one ended. Lease times are
  * counted on this process' monotonic clock from when the request that began or renewed the lease was sent, so that a
  * holder never trusts its lease longer than the server does: a lock counts as lost one tenth of its lease (1 s at most)
@@ -46,7 +46,7 @@ typedef struct lks_lock_loss {
     lks_loss_reason reason;
 } lks_lock_loss;
 
-/* Runs once for each acquisition that is lost before it is unlocked, on the watchdog
+/* Runs once for each acquisition that is lost before it is unlocked, on the keeper
  * thread: it must not block, because no other lease is renewed while it runs. It may unlock the lost lock (the Release
  * is sent in the background, and the thread that held the lock must still unlock it); locking anything, and freeing the
  * lock, is refused. It does not begin after the unlock, and does not run after the free. */

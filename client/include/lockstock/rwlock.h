@@ -1,5 +1,5 @@
 /* A read-write lock over processes and machines: many threads read, or one writes. It is an lks_mutex (mutex.h) that
- * can also be held for reading: reentrant, renewed by the watchdog, fenced, and in the queue of its group, in which
+ * can also be held for reading: reentrant, renewed by the keeper, fenced, and in the queue of its group, in which
  * later readers do not overtake a waiting writer. A thread that reads may read again; a thread that writes may write
  * and read again. A thread that reads cannot lock for writing, because two such threads would wait for each other.
  *

@@ -1,6 +1,6 @@
 /* A semaphore over processes and machines: at most `capacity` permits are held at a time. Each acquisition is a
  * separate permit object that belongs to no thread: another thread may release it, and it is not reentrant (a thread
- * that acquires twice takes permits twice). It is renewed by the watchdog and may be lost, like every lease (lease.h).
+ * that acquires twice takes permits twice). It is renewed by the keeper and may be lost, like every lease (lease.h).
  *
  *     LKS_PERMIT lks_permit *permit = NULL;
  *     if (lks_semaphore_acquire(semaphore, 1, 2000, &permit, &error) == LKS_LOCK_ACQUIRED)

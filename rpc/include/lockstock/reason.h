@@ -36,7 +36,7 @@ extern "C" {
     X(STORE_UNREACHABLE, 25, "store_unreachable", "The server has no connection to the store")                         \
     X(STORE_SILENT, 26, "store_silent", "The store is connected and does not answer")                                  \
     X(STORE_LOADING, 27, "store_loading", "The store reads its data from disk")                                        \
-    X(STORE_BUSY, 28, "store_busy", "A script holds up the store, or its operator ended one")                          \
+    X(STORE_BUSY, 28, "store_busy", "A script blocks the store, or an operator killed one")                            \
     X(STORE_OUT_OF_MEMORY, 29, "store_out_of_memory", "The store has no memory left (maxmemory)")                      \
     X(STORE_DISK_FAILED, 30, "store_disk_failed", "The store cannot write to its disk")                                \
     X(STORE_LOGIN_REFUSED, 31, "store_login_refused", "The store refuses the user, password or address of the server") \

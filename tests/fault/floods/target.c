@@ -124,7 +124,7 @@ bool target_stop(void)
     return clean;
 }
 
-bool target_lives(void)
+bool target_is_alive(void)
 {
     if (!here.server || !here.store)
         return false;
@@ -152,7 +152,7 @@ const char *target_certificate(wire w)
     return target_has_tls(w) ? server_fixture_certificate(here.server) : NULL;
 }
 
-bool target_speaks_h2(wire w)
+bool target_uses_h2(wire w)
 {
     return w == WIRE_GRPC || w == WIRE_GRPCS;
 }
@@ -164,7 +164,7 @@ bool target_has_tls(wire w)
 
 const wire_driver *target_driver(wire w)
 {
-    return target_speaks_h2(w) ? &grpc_driver : w == WIRE_WS ? &ws_driver : &sp_driver;
+    return target_uses_h2(w) ? &grpc_driver : w == WIRE_WS ? &ws_driver : &sp_driver;
 }
 
 const char *target_wire_name(wire w)

@@ -21,13 +21,13 @@ bool target_start(const char *const *args);
 bool target_stop(void);
 
 /* False: it ended. Tells how on stderr. */
-bool target_lives(void);
+bool target_is_alive(void);
 
 const char *target_url(wire w);
 unsigned short target_port(wire w);     /* 0: a unix socket */
 const char *target_certificate(wire w); /* NULL: in plain */
 const wire_driver *target_driver(wire w);
-bool target_speaks_h2(wire w);
+bool target_uses_h2(wire w);
 bool target_has_tls(wire w);
 const char *target_wire_name(wire w);
 

@@ -4,7 +4,7 @@
 --   wait "S1 T2 a b:S" "QUEUED"          an Acquire at S1 that may wait
 --   release_at "S1 T1 a" "RELEASED"      a Release by way of S1
 --   messages() "S1:W T2 S1:A a"          messages since the last call: look at T2, an alarm of a, R = granted to T2
---   told_of_grant "S1 T2" "ACQUIRED"     gives T2 the message of the last grant to it
+--   deliver_grant "S1 T2" "ACQUIRED"     gives T2 the message of the last grant to it
 --   deliver() "T2 T3"                    wakes the calls of all messages, until there are none; who was granted
 --   ring_alarms()                        makes the calls of alarms that are due
 
@@ -79,7 +79,7 @@ end
 woken = word(function(_, server, token)
   return by_all(server, token, function(number) harness.event(number, "WOKEN") end)
 end)
-told_of_grant = word(function(_, server, token)
+deliver_grant = word(function(_, server, token)
   local grant = grants[server .. " " .. token] or error(server .. " was told of no grant to " .. token)
   return by_all(server, token, function(number) harness.grant(number, grant.fences, grant.to) end)
 end)
@@ -119,7 +119,7 @@ function deliver()
     for _, m in ipairs(list) do
       local server, kind, token = table.unpack(m)
       if kind ~= "A" and is_waiting(find(server, token)) then
-        local said = (kind == "R" and told_of_grant or woken)(server .. " " .. token)
+        local said = (kind == "R" and deliver_grant or woken)(server .. " " .. token)
         if tostring(said):sub(1, 8) == "ACQUIRED" then got[#got + 1] = token end
       end
     end

@@ -13,9 +13,9 @@ function case.release_grants_to_a_waiter_of_its_own_server()
   wait "S1 T2 a" "QUEUED"; wait "S1 T3 a" "QUEUED"
   release_at "S1 T1" "RELEASED"; messages() "S1:R T2"
   local given = inspect "a" "EXCLUSIVE T2" {waiters = 1}.holders[1].fence
-  told_of_grant "S1 T2" "ACQUIRED" {lease_ms = LEASE, fences = {{fence = given}}}; eq(given, above(before))
+  deliver_grant "S1 T2" "ACQUIRED" {lease_ms = LEASE, fences = {{fence = given}}}; eq(given, above(before))
   renew "T2 a" "RENEWED"; release_at "S1 T2" "RELEASED"
-  messages() "S1:R T3"; told_of_grant "S1 T3" "ACQUIRED"
+  messages() "S1:R T3"; deliver_grant "S1 T3" "ACQUIRED"
   release_at "S1 T1" "RELEASED again"; release_at "S1 T3" "RELEASED"
   messages() ""; eq(queue_keys(), 0)
 end
@@ -24,7 +24,7 @@ end
 function case.waiter_at_another_server_is_not_overtaken()
   acquire "T1 a"; wait "S2 T2 a"; wait "S1 T3 a"; release_at "S1 T1"
   messages() "S1:A a S2:W T2 S2:A a"; woken "S2 T2" "ACQUIRED"
-  release_at "S1 T2"; messages() "S1:R T3"; told_of_grant "S1 T3" "ACQUIRED"
+  release_at "S1 T2"; messages() "S1:R T3"; deliver_grant "S1 T3" "ACQUIRED"
 end
 
 -- promise L57
@@ -33,7 +33,7 @@ function case.all_names_are_granted_at_once()
   release_at "S1 T1"; messages() ""; acquire "T5 a" "BUSY a held by T3"
   release_at "S1 T2"
   messages() "S1:R T3 S1:A a" -- T4 did not wait for the end of a lease there
-  local got = told_of_grant "S1 T3" "ACQUIRED" {fences = {{}, {}}}
+  local got = deliver_grant "S1 T3" "ACQUIRED" {fences = {{}, {}}}
   inspect "b" "EXCLUSIVE T3" {holders = {{fence = got.fences[2].fence}}}
   inspect "a" "EXCLUSIVE T3" {holders = {{fence = got.fences[1].fence}}}
   release_at "S1 T3 a"; deliver() ""
@@ -70,7 +70,7 @@ end
 
 function case.granted_waiter_has_its_requested_lease()
   acquire "T1 a"; wait("S1 T2 a", {lease_ms = 2 * LEASE}); release_at "S1 T1"; messages() "S1:R T2"
-  told_of_grant "S1 T2" "ACQUIRED" {lease_ms = 2 * LEASE}; inspect "a" {holders = {{lease_ms = about(2 * LEASE)}}}
+  deliver_grant "S1 T2" "ACQUIRED" {lease_ms = 2 * LEASE}; inspect "a" {holders = {{lease_ms = about(2 * LEASE)}}}
 end
 
 -- promise L57
@@ -81,7 +81,7 @@ function case.fences_rise_also_when_the_clock_steps_back()
   for _, turn in ipairs{"T1 T2", "T2 T3"} do
     local holder, next_one = turn:match("(%S+) (%S+)")
     release_at("S1 " .. holder); messages()("S1:R " .. next_one)
-    before = eq(fence_of(told_of_grant("S1 " .. next_one) "ACQUIRED"), above(before))
+    before = eq(fence_of(deliver_grant("S1 " .. next_one) "ACQUIRED"), above(before))
   end
 end
 
@@ -91,7 +91,7 @@ function case.those_behind_have_their_turn_when_the_lease_ends()
   acquire "T1 a"; wait "S1 T2 a"; wait("S1 T3 a", {lease_ms = LEASE // 10}); wait "S2 T4 a"
   pass(500); release_at "S1 T1"; deliver() "T2"
   pass(700); ring_alarms(); deliver() ""
-  release_at "S1 T2"; messages() "S1:R T3 S1:A a S2:A a"; told_of_grant "S1 T3" "ACQUIRED"
+  release_at "S1 T2"; messages() "S1:R T3 S1:A a S2:A a"; deliver_grant "S1 T3" "ACQUIRED"
   pass(200); ring_alarms(); deliver() "T4"
 end
 
@@ -110,7 +110,7 @@ function case.grant_that_no_caller_received_is_taken_back()
   pass(1)
   abandoned "S1 T2" "CANCELLED..." -- before the message came
   messages() "S1:R T2 S1:A a S2:W T3 S2:A a"; wait "S1 T2 a" "QUEUED"; woken "S2 T3" "ACQUIRED"
-  told_of_grant "S1 T2" "QUEUED" -- the message was for the first call
+  deliver_grant "S1 T2" "QUEUED" -- the message was for the first call
   queue "a" "T2 T4" -- its number was kept
   release_at "S2 T3"; deliver() "T2"
 end

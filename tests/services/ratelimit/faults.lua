@@ -16,7 +16,7 @@ local tries = {
   get = function() return get_policy "api" end,
   list = function() return RateLimit.ListPolicies{} end,
   delete = function() return delete_policy "api" end,
-  check_anew = function()
+  check_at_new_server = function()
     harness.server_ends "harness"
     return check(RULES)
   end,
@@ -34,8 +34,8 @@ local rows = {
   {"LPUSH ? x", G .. "q:r", "check_id refund"},
   {"SET ? x", G .. "q:r", "check_id"},
   {"SET ? \x91\x01", G .. "q:r", "refund"},
-  {"SET ? x", P .. "p", "put get list delete check_anew"},
-  {"HSET ? api x", P .. "p", "put_over get check_anew", in_place = true},
+  {"SET ? x", P .. "p", "put get list delete check_at_new_server"},
+  {"HSET ? api x", P .. "p", "put_over get check_at_new_server", in_place = true},
   {"HSET ? api \x92\xa6policy\x01", P .. "p", "get", in_place = true},
   {"SET ? x", P .. "n", "put delete list"},
   {"SET ? x", P .. "v", "put"},

@@ -148,7 +148,7 @@ end
 -- ---- whom an error in writing concerns ----
 
 -- The answers of these Deducts in one FCALL.
-local function told_together()
+local function replies_together()
   local answers = Stock.Deduct.together{deduct_request("new", "bob", "a:2"), deduct_request("old", "bob", "b:1"),
     deduct_request("other", "bob", "nothing:1"), deduct_request("new", "bob", "a:2"), deduct_request("late", "bob", "a:2"),
     deduct_request("many", "bob", "b:9")}
@@ -162,12 +162,12 @@ end
 
 -- promise S58: a write error belongs to the calls that changed something and to those that read the change
 function case.an_error_in_writing_is_of_the_calls_that_it_concerns()
-  two_items(); told_together() "DEDUCTED, DEDUCTED again, UNKNOWN_SKU, DEDUCTED again, SOLD_OUT, SOLD_OUT"
+  two_items(); replies_together() "DEDUCTED, DEDUCTED again, UNKNOWN_SKU, DEDUCTED again, SOLD_OUT, SOLD_OUT"
   harness.reset(); two_items(); redis("DEL", key "ledger"); redis("SET", key "ledger", "foreign")
-  remember(); told_together() "NO, DEDUCTED again, UNKNOWN_SKU, NO, NO, SOLD_OUT"; unchanged()
+  remember(); replies_together() "NO, DEDUCTED again, UNKNOWN_SKU, NO, NO, SOLD_OUT"; unchanged()
   harness.reset(); two_items()
   harness.alter("write('SET', key .. sku, pack_item(item))", "write('NOSUCH', key .. sku, pack_item(item))")
-  told_together() "MAYBE, DEDUCTED again, UNKNOWN_SKU, MAYBE, MAYBE, SOLD_OUT"
+  replies_together() "MAYBE, DEDUCTED again, UNKNOWN_SKU, MAYBE, MAYBE, SOLD_OUT"
   -- Usual orders run without a state: the error goes to all of them.
   harness.reset(); two_items(); harness.alter("run('SET', keys[k]", "run('NOSUCH', keys[k]")
   local answers = Stock.Deduct.together{deduct_request("new", "bob", "a:1"), deduct_request("late", "bob", "a:3"),
@@ -190,7 +190,7 @@ function case.a_batch_reads_and_writes_an_item_once()
   eq(commands_of("get", function() send("A", "stock_deduct", orders, true) end), 2)
   -- With a repeated order, which is looked for first, in a batch.
   harness.reset()
-  two_items(); redis "CONFIG RESETSTAT"; told_together()
+  two_items(); redis "CONFIG RESETSTAT"; replies_together()
   eq(harness.commands "set", 2) -- "a", the order "new"
   -- "a" twice, "b", "nothing", and of that whether the group is in buckets; "new", "old", "other", "late", "many"
   eq(harness.commands "get", 10); eq(harness.commands "xadd", 1); eq(harness.commands "exists", 2)
