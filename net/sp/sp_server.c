@@ -447,7 +447,7 @@ static lks_code new_site(sp_server *all, const char *path, site **ret, lks_error
 lks_code sp_server_listen_websocket(sp_server *all, const stream_address *at, const char *path, uint16_t *bound,
                                     lks_error *error)
 {
-    site *made;
+    site *made = NULL;
 
     lks_code code = new_site(all, path, &made, error);
     return code == LKS_OK ? streams_listen(all->options.streams, at, &over_websocket, made, bound, error) : code;
