@@ -55,14 +55,16 @@ static int by_sku(const void *a, const void *b)
     return order ? order : strcmp(left->sku, right->sku);
 }
 
-/* Returns NULL with the error. */
+/* Returns NULL with the error, or after a stop. */
 static ProtobufCMessage *read_list(const snapshot *s, const lks_rpc_method *method, ProtobufCMessage *asking,
                                    lks_error *error)
 {
     const rpc_pages pages = {.rows = SNAPSHOT_ROWS_MAX, .n = PAGES_MAX, .stops = s->stops};
     ProtobufCMessage *list = NULL;
 
-    return rpc_call(s->channel, method, asking, &pages, s->arena, &list, error) == LKS_OK ? list : NULL;
+    if (!s->stops() && rpc_call(s->channel, method, asking, &pages, s->arena, &list, error) != LKS_OK)
+        list = NULL;
+    return list;
 }
 
 /* Cuts a list to the rows that are shown. Returns whether there are more. */

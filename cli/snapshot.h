@@ -23,7 +23,7 @@ typedef struct snapshot {
     size_t n_servers;
 
     /* From the last snapshot_take: the first SNAPSHOT_ROWS_MAX locks, sorted by waiters, and items, by name. A list is
-     * NULL if its error is not LKS_OK. */
+     * NULL if its error is not LKS_OK, or if `stops` returned true. */
     lks_rpc_arena *arena;
     lks_list_response *locks;
     lks_list_items_response *items;

@@ -113,7 +113,7 @@ const option config_keys[] = {
     {NUMBER("slow-call-ms", slow_call_ms),
      "a call that takes as long, without the wait that it asked for, is logged; 0 = none", "0", 0, 86400000},
     {NUMBER("drain-ms", drain_ms), "time for running calls to finish after SIGTERM", "10000", 0, 600000},
-    {NUMBER("sweep-ms", sweep_ms), "interval of the search for expired holds of stopped servers", "600000", 100,
+    {NUMBER("sweep-ms", sweep_ms), "interval of the search for expired holds of servers that stopped or died", "600000", 100,
      86400000},
     {NUMBER("namespace-keys", namespace_keys), "maximum number of keys of a namespace in the store; 0 = no quota", "0",
      0, 1000000000000},

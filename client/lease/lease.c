@@ -342,7 +342,7 @@ static void *keep(void *arg)
     bool idle = false;
 
     (void)arg;
-    pthread_setname_np(pthread_self(), "lks-watchdog");
+    pthread_setname_np(pthread_self(), "lks-keeper");
     pthread_mutex_lock(&keeper.lock);
     for (;;) {
         keeper.until_ns = run_due();

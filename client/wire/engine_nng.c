@@ -130,9 +130,10 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         r->announced = 0;
         r->standing = 0;
     }
-    if (!r->retired && !r->posted)
+    if (!r->retired && !r->posted) {
+        r->posted = true;
         loop_post(r->link->loop, &r->changed);
-    r->posted = true;
+    }
     pthread_mutex_unlock(&r->lock);
 }
 

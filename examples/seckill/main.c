@@ -62,6 +62,10 @@ static bool run(const struct scene *scene, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc > 2 && (argc != 4 || atoi(argv[2]) < 1 || atoi(argv[3]) < 1)) {
+        fprintf(stderr, "usage: seckill [URL [BUYERS STOCK]]\n");
+        return 2;
+    }
     bool exact = run(&scenes[0], argc, argv);
 
     return run(&scenes[1], argc, argv) && exact ? 0 : 1;

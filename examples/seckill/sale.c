@@ -1,6 +1,7 @@
 /* The id of an order ends in its index, by which the order of a ledger entry is found. */
 #include "sale.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ lks_code sale_open(flash_sale *sale, lks_channel *channel, lks_error *error)
 {
     char random[LKS_RPC_RANDOM_ID_LEN + 1];
 
+    assert(sale->n_goods > 0 && sale->n_goods <= SALE_GOODS_MAX);
     lks_rpc_random_id(random);
     snprintf(sale->run, sizeof sale->run, "%.16s", random);
     snprintf(sale->group, sizeof sale->group, "seckill-%s", sale->run);

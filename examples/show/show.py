@@ -299,6 +299,7 @@ class Show:
                 player.process.wait()
                 self.read_rest(player)
             player.life = "DONE"
+        self.sides[side].frozen = None
         for buyer in self.sides[side].buyers:
             if buyer.state in ("waits", "asks") or (buyer.state == "away" and self.stuck):
                 buyer.state = "none"
@@ -455,7 +456,10 @@ def between(least, most):
 
 def presses(text):
     """"30:s,50:r": percents, with keys."""
-    return sorted((between(0, 100)(percent), key) for percent, key in (item.split(":") for item in text.split(",")))
+    pairs = sorted((between(0, 100)(percent), key) for percent, key in (item.split(":") for item in text.split(",")))
+    if any(key not in "srcfq" for _, key in pairs):
+        raise ValueError
+    return pairs
 
 
 def parse():

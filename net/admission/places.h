@@ -40,7 +40,7 @@ places *places_new(const places_options *options);
 /* All places must have been left. Takes NULL. */
 void places_free(places *all);
 
-/* Takes a place for a new connection, which is not idle. wire: static, shorter than 8 bytes. Returns NULL, or the
+/* Takes a place for a new connection, which is not idle. wire: static; its first 8 bytes count. Returns NULL, or the
  * limit that was reached ("connections", "connections of one wire", ...). */
 const char *places_take(places *all, place *p, const char *wire, const place_origin *origin);
 

@@ -31,7 +31,7 @@ typedef struct http_peer {
     const char *certificate; /* as in credentials */
     const uid_t *uid;
     bool encrypted;
-    bool is_local; /* only this machine can reach the listener, so Host must name this machine */
+    bool is_local; /* only this machine can reach the listener, by IP, so Host must name this machine */
 } http_peer;
 
 typedef struct http_answer {

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "net/stream/handed_in.h"
 #include "net/stream/stream_state.h"
 
 enum {

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import termios
 import time
 
@@ -178,6 +179,14 @@ class AtATerminal(Case):
         self.assertEqual(json.loads(err)["error"]["reason"], "server_unreachable")
         line = json.loads(out)
         self.assertEqual([line["servers"][0]["call_ms"], line["locks"], line["items"]], [None, None, None])
+
+    def test_a_silent_server_does_not_delay_the_end(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            process = self.start("watch", "--timeout", "100s", "--server", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=LIMIT_S)
 
     def test_rows_that_are_ended(self):
         process = self.start("watch", "--every", "1ms")

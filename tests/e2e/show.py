@@ -236,6 +236,7 @@ class Ends(OnTerminal):
     def test_q_ends_the_sale(self):
         self.open(*SMALL)
         self.wait_text(HELP)
+        self.press("f", "lockstock's client")
         self.press("q", "no more buyers come")
         self.ends(0)
         self.assertIn("lockstock is exact", self.is_restored())

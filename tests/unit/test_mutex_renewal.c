@@ -21,7 +21,7 @@ static size_t keepers(void)
         FILE *file = fopen(path, "r");
         if (!file)
             continue;
-        n += fgets(name, sizeof name, file) && strcmp(name, "lks-watchdog\n") == 0;
+        n += fgets(name, sizeof name, file) && strcmp(name, "lks-keeper\n") == 0;
         fclose(file);
     }
     closedir(tasks);
