@@ -49,7 +49,7 @@ struct dispatch {
     dispatch_options options;
     void *states[SERVICES];
     call_target *targets;
-    lks_rpc_route *routes; /* target: target */
+    lks_rpc_route *routes; /* target: call_target */
     size_t n_routes;
     const identity *identity; /* NULL: everyone has full access */
     audit audit;

@@ -243,7 +243,10 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   local ours = record == '' or attempt and (attempt.state == 'R' or attempt.state == state)
   local s = stock ~= '' and ours and services.stock.open(stock)
   local order = s and end_order(s, state, order_id) or ''
-  if state == 'C' and order ~= '' and order ~= 'CONFIRMED' then return {'HOLD_ENDED', order} end
+  if state == 'C' and order ~= '' and order ~= 'CONFIRMED' then
+    if s.touched then services.stock.close(s) end
+    return {'HOLD_ENDED', order}
+  end
 
   local released = locks == '1' and services.lock.release(base, now, leave_mark, token, server, trace) or ''
   if type(released) == 'table' then released = released[1] end
@@ -258,7 +261,7 @@ end
 -- guard_enter. state, detail, result: as idempotency_complete and idempotency_fail store them: C, F or T.
 -- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 if stored before, the first element of lock_release's reply, or '', the
 --     outcome of stock_confirm (C), of stock_cancel (F), or the state (T), or ''}
---    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed
+--    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed, but an expired hold has ended
 --    {'UNSEEN'}: unknown token; nothing was changed, and guard_leave_unseen must follow
 define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, apart, record, state, detail,
   result, stock, order_id)
@@ -278,7 +281,10 @@ define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks,
   local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
   if record ~= '' and not (attempt and attempt.state == 'R') then return {'LOST', 'ONCE'} end
   local s = stock ~= '' and services.stock.open(stock)
-  if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then return {'LOST', 'STOCK'} end
+  if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then
+    if s.touched then services.stock.close(s) end
+    return {'LOST', 'STOCK'}
+  end
   if locks == '1' and services.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
   if attempt then services.idempotency.extend(attempt, now, tonumber(lease_ms)) end
   if apart == '1' then write('PEXPIRE', stage_key(base, record, token), stage_ms(lease_ms), 'GT') end

@@ -569,12 +569,12 @@ local function release(base, now, leave_mark, token, server, trace, ...)
     if asked and not released then
       local lock = open(q, name).lock
       local _, _, held = lease_of(lock, token, now)
-      -- An expired lease ends, too: otherwise the token would have it again if the clock steps back.
-      due_and_read(q, name)
       if held then
         lock.permits = held
-        given_back[#given_back + 1] = lock
+        given_back[#given_back + 1] = due_and_read(q, name).lock
         released = true
+      else
+        pcall(due_and_read, q, name) -- ends an expired lease, which the token would have again if the clock steps back
       end
     end
     if not released then left = true elseif asked then outcomes[name] = 'RELEASED' end

@@ -264,7 +264,7 @@ end
 
 -- Returns the hold of an attempt that failed retryably; it may be taken again.
 local function release_hold(s, id)
-  local order, state = order_now(s, id)
+  local order, state = order_ended(s, id)
   if state == 'RESERVED' then end_hold(s, id, order, 'EXPIRED', 'EXPIRED', '') end
   return {order and (state == 'RESERVED' and 'EXPIRED' or state) or 'UNKNOWN_ORDER'}
 end

@@ -47,7 +47,8 @@ local function end_hold(s, id, order, kind, state, reason)
   move_end(s, id, false)
 end
 
--- The same for a call that writes. An expired hold ends now: if the clock steps back, its order stays EXPIRED.
+-- As order_now, for a call that writes: an expired hold ends now, so that the order stays EXPIRED if the clock steps
+-- back.
 local function order_ended(s, id)
   local order, state, hold_ms = order_now(s, id)
   if state == 'EXPIRED' and order[STATE] ~= state then end_hold(s, id, order, state, state, '') end

@@ -1,5 +1,5 @@
-/* Invariant: uthash has all items of an entry, fields in the order in which they were added; `members` has the members of
- * a sorted set, sorted. */
+/* Invariant: uthash has all items of an entry, fields in the order in which they were added; `members` has the members
+ * of a sorted set, sorted. */
 #include "machine/keys_state.h"
 
 #include <string.h>

@@ -59,8 +59,8 @@ const keys_entry *keys_find(const keys *k, lks_rpc_slice name);
 /* Returns the i-th key, in the byte order of names; i < keys_count. */
 const keys_entry *keys_at(const keys *k, size_t i);
 
-/* Passes about `count` keys, at least 1, to `take`, and moves *cursor: 0 at first, and 0 again after the last. It is a place
- * in the order of hashes, and has at most 48 bits, so it fits in the 12 hex digits of a page token. A key that exists
+/* Passes about `count` (at least 1) keys to `take`, and moves *cursor: 0 at first, and 0 again after the last. It is a
+ * place in the order of hashes, and has at most 48 bits, so it fits in the 12 hex digits of a page token. A key that exists
  * during all steps is passed once, whatever else changes between the steps. O(keys). */
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key),
                void *arg);

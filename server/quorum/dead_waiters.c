@@ -33,7 +33,6 @@ static void promote(quorum *q, lks_rpc_slice base, lks_rpc_slice name)
     p->call = (store_call){.base = {p->text, base.len},
                            .function = fn_lock_promote.name,
                            .n_args = 1,
-                           .max_args = 1,
                            .args = &p->name,
                            .weight = WEIGHT,
                            .repeatable = true};

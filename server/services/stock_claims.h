@@ -2,6 +2,7 @@
  * made only after its units were claimed in the bucket of its buyer.
  *
  *   the order replies CLAIM --> CLAIM --CLAIMED--> the order again, with the claim
+ *                            |  \--NO_ITEM--> the bucket gets the item, then the order again
  *                            ^  \--OVER--> LOOK_AT_CLAIMS: the orders of the buyer's other claims
  *                            +--- SETTLE_CLAIMS: the units that these orders have <--+
  */

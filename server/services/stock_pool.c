@@ -109,13 +109,13 @@ static transfer_step put_looked(answer *a, transfer *t)
         t->pool->spread = true;
         return transfer_spread(a, t, units);
     }
-    return transfer_look_is_done(t) ? TRANSFER_DONE : TRANSFER_LOOK;
+    return t->look.unchanged || look_fits(&t->look) ? TRANSFER_DONE : TRANSFER_LOOK;
 }
 
 static transfer_step adjust_looked(answer *a, transfer *t)
 {
     (void)a;
-    return transfer_look_is_done(t) ? TRANSFER_DONE : TRANSFER_LOOK;
+    return t->look.unchanged || look_fits(&t->look) ? TRANSFER_DONE : TRANSFER_LOOK;
 }
 
 /* Handles the pool's reply: done, or units or another version are needed first. */

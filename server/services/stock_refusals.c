@@ -1,8 +1,8 @@
 /* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is the answer that the store would
  * have given to the same call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are
  * kept, and only if they do not depend on the buyer, as those of an item with a per-buyer limit do. They answer only
- * orders of one line that the caller marks as never sent. A call of this server that may return units ends the memory
- * at once. */
+ * orders of one line that the caller marks as never sent. A call of StockService at this server that may return units
+ * ends the memory at once. */
 #include <stdlib.h>
 #include <string.h>
 

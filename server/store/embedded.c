@@ -431,13 +431,14 @@ static lks_code wait_for_socket(embedded *e, lks_error *error)
 {
     struct pollfd end = {.fd = e->pidfd, .events = POLLIN};
     uint64_t until_ns = clock_in_ms(START_TIMEOUT_MS);
-    bool stopped = false;
     int how = 0;
 
-    while (poll(&end, 1, LOOK_MS) <= 0 && !(stopped = is_stop_requested(e)) && clock_now_ns() < until_ns)
+    for (bool late = false; !late && poll(&end, 1, LOOK_MS) <= 0 && !is_stop_requested(e);) {
+        late = clock_now_ns() >= until_ns;
         if (has_socket(e))
             return LKS_OK;
-    bool ended = end.revents != 0;
+    }
+    bool ended = end.revents != 0, stopped = is_stop_requested(e);
     if (!ended)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);

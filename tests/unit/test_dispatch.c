@@ -123,6 +123,18 @@ static void start_refund(size_t peer, const sink_call *change)
     start("/lockstock.v1.RateLimitService/Refund", &request.base, peer, change);
 }
 
+/* promise K2 */
+TEST(settling_call_starts_before_taking_calls)
+{
+    for (size_t i = 0; i < 4; i++)
+        start_get_item(1, NULL);
+    start_refund(1, NULL);
+    assert_int_equal(here.store.n, 3);
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 4);
+    assert_string_equal(here.store.asked[3].call->function, "rate_refund");
+}
+
 /* One that settles goes before those that queue; one with a wait_ms queues. */
 /* promise K14 */
 TEST(a_call_that_would_queue_for_too_long_is_not_even_read)

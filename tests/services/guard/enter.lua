@@ -129,11 +129,18 @@ end
 
 -- promise GS8: Leave after the hold has ended changes nothing
 function case.a_hold_that_has_ended()
-  put "a 10"; enter "T1 once=k order=o1/a:1 hold=1000 lock=l"; pass(2); remember()
+  put "a 10"; enter "T1 once=k order=o1/a:1 hold=1000 lock=l"; pass(2)
   complete "T1 once=k order=o1 hold=1000 lock=l done" {outcome = "HOLD_ENDED", stock = "EXPIRED"}
+  pass(-2); remember(); complete "T1 once=k order=o1 hold=1000 lock=l done" {outcome = "HOLD_ENDED", stock = "EXPIRED"}
+  renew_guard "T1 once=k order=o1 hold=1000 lock=l" "HOLD_ENDED"; unchanged()
   record "k" "IN_PROGRESS 1"; inspect "l" "EXCLUSIVE T1"
   retry "T1 once=k order=o1 hold=1000 lock=l" {outcome = "LEFT", locks = "RELEASED", stock = "EXPIRED"}
   stock "a" "10 0 0"
+  -- Also where the first call says so, or gives the units back.
+  enter "T2 order=o2/a:1 hold=1000"; pass(2); renew_guard "T2 order=o2 hold=1000" "HOLD_ENDED"
+  pass(-2); renew_guard "T2 order=o2 hold=1000" "HOLD_ENDED"
+  enter "T3 order=o3/a:1 hold=1000"; pass(2); retry "T3 order=o3 hold=1000" "LEFT EXPIRED"
+  pass(-2); order "o3" "EXPIRED  a:1:0"
 end
 
 -- promise GS9: Renew extends all parts or none, and says which one is lost
