@@ -156,7 +156,7 @@ function case.a_store_that_is_broken_has_an_exit_code_of_its_own()
   os.rename(data .. "/appendonlydir", dir .. "/moved")
   os.execute("kill -9 $(pgrep -P " .. p:pid() .. " redis-server)")
   eq(p:ended(78), containing "manifest is missing")
-  ends(flags, 78, {"manifest is missing", data})
+  for _ = 1, 2 do ends(flags, 78, {"manifest is missing", data}) end -- a refusal does not make it a new store
   os.rename(dir .. "/moved", data .. "/appendonlydir")
   write(data .. "/appendonlydir/appendonly.aof.1.incr.aof", "*1\r\n$9999\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n")
   ends(flags, 78, {"is damaged at byte 0,", data})

@@ -264,6 +264,25 @@ static int open_peer_from(const char *address)
     return fd;
 }
 
+/* promise CN9 */
+TEST(an_address_has_a_limit_of_its_own)
+{
+    const streams_options some = {.connections_max = 10, .connections_per_address = 2};
+    int fds[4];
+
+    start(&some);
+    fds[0] = open_peer_from("127.0.0.2");
+    fds[1] = open_peer_from("127.0.0.2");
+    run_until_taken(2);
+    fds[2] = open_peer_from("127.0.0.2");
+    run_until_closed(fds[2]);
+    fds[3] = open_peer_from("127.0.0.3");
+    run_until_taken(3);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    stop();
+}
+
 static int newcomers[600];
 
 /* A connection that comes too early is put off, but comes in; other addresses are served before it. */

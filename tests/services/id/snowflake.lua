@@ -146,6 +146,23 @@ function case.in_a_cluster_another_primary_is_known_by_the_grant_itself()
   ms(LEASE); far_behind(lost)
 end
 
+-- promise D5
+-- The reply was lost and the clock stepped back: the end that was written stays, because the reply may still come.
+function case.an_end_that_was_written_stays()
+  redis("HSET", WORKERS, "floor", "0")
+  local ends = clock_ms() + RANGE
+  harness.alter("return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n"); refused "INTERNAL..."
+  harness.alter("RANGE_MS = 1000", "RANGE_MS = 1000")
+  ms(-60000); snowflake(); eq(tonumber(redis("HGET", WORKERS, "0"):match(" (%d+)")), above(ends - 1))
+end
+
+-- promise D8
+function case.a_lease_that_ends_far_in_the_future_has_ended()
+  local a = snowflake()
+  others_have(1, 1023, clock_ms() + 3600000); ms(-60000); harness.server "B"
+  eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
+end
+
 -- promise D8
 function case.a_worker_of_the_present_is_preferred()
   others_have(0, 9, clock_ms() + 3600000) -- by a clock that was wrong
