@@ -244,6 +244,21 @@ TEST(a_server_that_never_answers_makes_it_maybe_at_the_deadline)
     assert_one_call(server_seen(server), "a");
 }
 
+/* promise W17 */
+TEST(without_an_id_a_call_waits_for_its_answer)
+{
+    struct witness plain, write;
+
+    hold(UINT32_MAX);
+    start(&server_plain, "plain", NULL, &plain);
+    assert_true(server_await(server, 1));
+    start(&server_write, "write", NULL, &write);
+    assert_true(server_await(server, 3)); /* the write was sent again, as `plain` would have been by then */
+    server_release(server);
+    assert_ok(&plain, 1);
+    assert_ok(&write, 1);
+}
+
 /* A server waits a second for its store before it answers that there is none. Each try gets enough time for this. */
 /* promise CH1 */
 TEST(refusals_that_come_late_are_heard)
