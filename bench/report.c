@@ -52,7 +52,7 @@ static json_t *latencies_json(const measure *m)
 {
     json_t *all = json_object();
 
-    for (int f = 0; f < FATES; f++) {
+    for (fate f = 0; f < FATES; f++) {
         const histogram *h = m->latency[f];
         if (!h)
             continue;
