@@ -81,7 +81,7 @@ function case.a_repeat_gets_the_first_response()
   eq(n_effects(), 1)
 end
 
--- Each code of a handler that says for good what became of the call, and each that may pass.
+-- Each code of a handler that is final, and each that is temporary.
 -- promise GD7: definite errors and errors with an effect are replayed; temporary errors run again
 function case.final_error_is_replayed_and_retryable_error_runs_again()
   local CODES = split("CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
@@ -130,7 +130,7 @@ function case.a_response_too_long_to_be_stored_is_an_error_for_all()
   end
 end
 
--- More than is kept unpacked while guards are asked: what the handler gets is unpacked again.
+-- A request that is too large to stay unpacked while the guards are asked is unpacked again for the handler.
 function case.a_large_request_reaches_its_handler_whole()
   for _ = 1, 2 do buy("Once", order("o-1", long(65536))) "YES" end
   eq(n_effects "o-1", 1)
@@ -138,7 +138,7 @@ end
 
 -- ---- refusals ----
 
--- The second and third call of three: what was refused was not charged.
+-- The refused call was not charged.
 local function use_up_limit(method)
   for _, id in ipairs{"u-1", "u-2"} do buy(method, order(id, "y")) "YES" end
 end
@@ -190,14 +190,14 @@ function case.each_method_has_a_counter_unless_its_guard_names_one()
   refused("Bucket", X, OVER)
 end
 
--- The second try of a call whose first one runs.
+-- The second try of a call whose first try still runs.
 -- promise GD22
 function case.retry_of_a_running_call_gets_a_code_instead_of_an_outcome()
   local call = begin("Told", doing("WAIT", X), nil, {no_retry = false})
   ended(call)(NOT_ENDED:format "MAYBE")
 end
 
--- What a call took before it was refused is given back: the repeat runs, as the first attempt.
+-- A refused call gives back what it took: the repeat runs as the first attempt.
 -- promise GD12: locks, units and attempts taken for a refused call are given back
 function case.call_refused_by_its_lock_can_be_repeated()
   local first = hold("Lock", X)
@@ -206,7 +206,7 @@ function case.call_refused_by_its_lock_can_be_repeated()
   eq(buy("Coded", X2), {attempt = 1})
 end
 
--- ---- nobody can be asked ----
+-- ---- without lockstockd ----
 
 local function cannot_ask(method, guard)
   buy(method, X, AWAY)("UNAVAILABLE NO the " .. guard .. " guard cannot ask a server: ...")
@@ -224,7 +224,7 @@ function case.without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_a
   buy("Buy", X) "YES"
 end
 
--- It is told before the caller gives up.
+-- The refusal arrives before the caller gives up.
 -- promise GD5
 function case.unanswering_lockstockd_is_reported_before_the_deadline()
   buy("Buy", X) "YES"
@@ -239,8 +239,8 @@ function case.a_limit_that_opens_is_a_limit_while_it_can_be_asked()
   refused("Open", X, OVER)
 end
 
--- The handler's effect has happened: the caller is told so although it cannot be stored; it is stored once lockstockd is
--- back.
+-- The handler's effect has happened, so the caller gets the result although it cannot be stored. It is stored once
+-- lockstockd is back.
 -- promise GD10: a result that cannot be stored in time is stored later
 function case.result_not_stored_in_time_is_answered_and_stored_later()
   local call = begin("Once", doing("WAIT", X), nil, {timeout_ms = AWAY})

@@ -1,10 +1,10 @@
--- Calls with guards that end otherwise than by their handler's return: their callers go away, the host is closed, the
--- handler goes on after it returned, the host is killed or frozen.
+-- Calls with guards that do not end by their handler's return: the caller disconnects, the host is closed, killed or
+-- frozen, or the handler continues after it returned.
 require "guarded"
 
 local ENDING = "UNAVAILABLE NO the server is shutting down"
 
--- ---- callers who go away ----
+-- ---- callers that disconnect ----
 
 -- promise GD14
 function case.caller_that_disconnects_in_the_queue_of_a_lock_leaves_it()
@@ -17,7 +17,7 @@ function case.caller_that_disconnects_in_the_queue_of_a_lock_leaves_it()
   eq(n_effects "o-2", 0)
 end
 
--- An Enter with an attempt waits on for its locks: what it is granted is given back at once.
+-- An Enter with an attempt keeps waiting for its locks, and gives them back at once when they are granted.
 -- promise GD14
 function case.what_is_granted_to_a_caller_who_went_away_is_given_back()
   local first, other = hold("Queue", X), to_host(host)
@@ -42,7 +42,7 @@ function case.attempt_begun_for_a_disconnected_caller_is_given_back()
   buy("Buy", doing("WAIT", fails)) "ABORTED NO order_id: not now"
 end
 
--- All threads of the host in handlers that wait for the gate.
+-- Occupies all threads of the host with handlers that wait for the gate.
 local function occupy()
   local busy = {}
   for i = 1, THREADS do busy[i] = hold("Free", X) end
@@ -77,7 +77,7 @@ function case.locks_are_released_if_the_caller_leaves_before_a_thread_is_free()
   eq(buy("Buy", X2), {attempt = 2})
 end
 
--- The effect happens, and a repeat is told so.
+-- The effect happens, and a repeat gets its result.
 function case.a_handler_whose_caller_goes_away_ends_and_its_result_is_stored()
   local other = to_host(host)
   hold("Buy", X, other)
@@ -88,7 +88,7 @@ function case.a_handler_whose_caller_goes_away_ends_and_its_result_is_stored()
   eq(n_effects(), 1)
 end
 
--- Nobody renewed what it held while it waited for a thread: others may hold it by now.
+-- Its leases were not renewed while it waited for a thread, so others may hold its locks.
 -- promise GD15: a call whose caller disconnects, or that a drain refuses after its admission, holds nothing; a call that
 --   lost its locks before it runs does not run
 function case.call_that_lost_its_locks_before_a_thread_was_free_does_not_run()
@@ -137,7 +137,7 @@ function case.calls_in_guards_continue_during_a_drain()
   eq(n_effects(), 2)
 end
 
--- ---- handlers that go on after they returned ----
+-- ---- handlers that continue after they returned ----
 
 local function defer(method, request, way, options)
   local call = begin(method, doing("DEFER", request), way, options)
@@ -212,7 +212,7 @@ end
 
 local ALL_AT_ONCE = 8
 
--- Each of n orders is clicked at both hosts at once. Whether both were told the same of each.
+-- Sends each of n orders to both hosts at once. Returns whether both answers were equal for each.
 local function click_twice(method, scheme, n)
   local hosts, calls, same = {start_host(ALL_AT_ONCE), start_host(ALL_AT_ONCE)}, {}, true
   local ways = {to_host(hosts[1], scheme), to_host(hosts[2], scheme)}
@@ -258,8 +258,8 @@ function case.a_process_killed_in_a_handler_bars_nothing_beyond_its_leases()
   host = second
 end
 
--- Past its leases another host runs the call. What the frozen handler writes afterwards is refused by its fence, its
--- result is not stored, and its caller is told what the other one stored.
+-- After its leases another host runs the call. The fence refuses later writes of the frozen handler, its result is not
+-- stored, and its caller gets the result of the other host.
 -- promise GD9: a handler frozen beyond its leases: the fence refuses its write, its result is not stored, and its caller
 --   gets the other result
 -- promise E18: ... frozen in the handler: the fence refuses its late write, and its caller gets the result of the next

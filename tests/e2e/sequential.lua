@@ -1,8 +1,8 @@
--- Whether many calls at once are answered as if one came after the other. Callers sell, hold, confirm, cancel, take back,
--- adjust and read a few items on two servers of one store; each call is noted: what was asked, when it began and ended,
--- what was told. Then an order of all calls is looked for in which a sequential model gives each of them the same answer,
--- number by number. The ledger has the order of those that changed something, the effects; any other call must fit
--- between two of them while it was under way. LOCKSTOCK_SEED=n varies the run.
+-- Checks that concurrent calls are answered as in a sequence. Callers sell, hold, confirm, cancel, return, adjust and read
+-- a few items through two servers of one store. The test records each call: its request, begin, end and answer. Then it
+-- searches for an order of all calls in which a sequential model gives each of them the same answer, number by number. The
+-- ledger gives the order of the calls that changed something, the effects; every other call must fit between two of them
+-- while it was under way. LOCKSTOCK_SEED=n varies the run.
 -- promise S56: of many calls at once each is answered as in a sequence, with shared FCALLs, shared messages and SOLD_OUT
 --   from memory
 require "stock"
@@ -14,7 +14,7 @@ local STALE_US = 20000 -- docs/stock.md, "Sold out, from memory"
 local QUANTITY_MAX, SELDOM_THERE = 97, 400
 local SKUS = {"a", "b:b", "c"} -- the first is scarce, the last one has a limit
 local ON_HAND, BUYER_LIMIT = {["a"] = 500, ["b:b"] = 1 << 40, ["c"] = 5000}, 1000
-local GROUPS = {"g", "h"} -- in "h" the first server hears of changes by asking only
+local GROUPS = {"g", "h"} -- the first server changes nothing in "h", so it must ask the store
 
 local ways, ops, n_ids, n_answered
 
@@ -27,7 +27,7 @@ end
 
 -- ---- one call ----
 
--- What an answer begins with that changed something; an Adjust tells the item.
+-- The beginning of the answer to a call that had an effect; the answer to an Adjust is the item.
 local EFFECT = {Deduct = "DEDUCTED", Reserve = "RESERVED", Confirm = "CONFIRMED", Cancel = "CANCELLED", Return = "RETURNED"}
 
 local function begin(way, method, request)
@@ -48,7 +48,7 @@ local function finish(o)
   o.code, o.outcome, o.again = got.error.code, got.outcome, got.replayed or false
   if got.response then
     o.told = got.text:gsub(" again", "", 1) .. (got.item and " v" .. got.item.version or "")
-  else -- an Adjust takes more than there is, a Deduct was cancelled before it came
+  else -- an Adjust takes more than there is, or a Deduct was cancelled before it arrived
     eq({o.method == "Adjust" or o.method == "Deduct", o.code}, {true, "FAILED_PRECONDITION"})
     o.told = o.code
   end
@@ -56,17 +56,17 @@ local function finish(o)
   return o
 end
 
--- ---- what a caller does: an order is its caller's alone, so only what becomes of the items depends on others ----
+-- ---- a caller; no two callers share an order, but all share the items ----
 
 local function call_at(t, way, method, request)
   t.left = t.left - 1
   return finish(begin(way, method, request))
 end
 
--- For what gives units back, and for repeats.
+-- The channel for a call that gives units back, or that is a repeat.
 local function way_of_change(group) return group == "g" and math.random(CHANNELS) or 2 * math.random(CHANNELS // 2) end
 
--- A repeat is looked up, wherever it comes.
+-- A repeat gets the first answer through any server.
 local function maybe_again(t, method, request)
   if chance(30) then call_at(t, way_of_change(request.group), method, request) end
 end
@@ -76,7 +76,7 @@ local function draw_order(t)
   local first, n = roll <= 80 and 0 or roll <= 90 and 1 or 2, chance(85) and 1 or math.random(2, #SKUS)
   local group, back, list = pick_from(GROUPS), t.back, {}
   for i = 1, n do list[i] = {sku = SKUS[1 + (first + i - 1) % #SKUS], quantity = math.random(QUANTITY_MAX)} end
-  if back then -- what is told at once of what this caller has just put back
+  if back then -- this caller has just returned units: the answer must count them
     group, list = back.group, {{sku = back.sku, quantity = list[1].quantity}}
   end
   local method = chance(60) and "Deduct" or "Reserve"
@@ -84,7 +84,7 @@ local function draw_order(t)
     hold_ms = method == "Reserve" and 3600000 or nil, fresh = group == "h" or back ~= nil or chance(80)}
 end
 
--- It is sold out: more come for it at once, and one whose order was made asks again.
+-- More orders of an item that is sold out, and repeats of an order that was made.
 local function crowd(t, way, method, r)
   local quantity = r.lines[1].quantity
   for _ = 1, math.random(6) do
@@ -94,14 +94,14 @@ local function crowd(t, way, method, r)
   end
 end
 
--- Whether it is sold or held.
+-- Returns whether the order was made.
 local function make(t, method, r)
   local way = t.back and t.back.way or math.random(CHANNELS)
   t.back = nil
   if r.group == "h" and server_of(way) == 1 and r.lines[1].sku == "a" then
     r.lines[1].quantity = r.lines[1].quantity + SELDOM_THERE -- this server sells little
   end
-  if r.group == "g" and chance(20) then -- the same call at both servers at once
+  if r.group == "g" and chance(20) then -- the same call through both servers at once
     r.fresh, t.left = false, t.left - 2
     local one, other = begin(way, method, r), begin(1 + way % CHANNELS, method, r)
     finish(one)
@@ -128,7 +128,7 @@ local function step(t, way, method, r)
   return first.had_effect
 end
 
--- Of each line a part, or all that is left.
+-- Returns a part of each line, or the rest.
 local function take_some_back(t, order)
   local way, list = way_of_change(order.group), {}
   if not chance(60) then
@@ -142,7 +142,7 @@ end
 local function run_order(t)
   local method, order = draw_order(t)
   local way, id = way_of_change(order.group), {group = order.group, order_id = order.order_id}
-  if order.group == "g" and not t.back and chance(6) then -- cancelled before it comes: then it is none that was never sent
+  if order.group == "g" and not t.back and chance(6) then -- cancelled before it arrives, so it is not fresh
     order.fresh = false
     step(t, way, "Cancel", id)
   end
@@ -199,7 +199,7 @@ end
 local function item_line(item) return item_text(item) .. " v" .. item.version end
 local function line_in(list, sku) for _, line in ipairs(list) do if line.sku == sku then return line end end end
 
--- Of a call the text that it is told, and whether as a repeat; of an effect nil, its kind in the ledger, and its lines.
+-- Returns the text of the answer, and whether it is a repeat; for an effect nil, its kind in the ledger, and its lines.
 local asked = {}
 
 function asked.Deduct(m, r, order, method)
@@ -269,7 +269,7 @@ local function move_items(m, kind, list, buyer)
   end
 end
 
--- An effect happens to the model; what its call is told.
+-- Applies an effect to the model, and returns the answer to its call.
 local function apply(m, r, kind, list)
   local order = m.orders[r.order_id]
   move_items(m, kind, list, r.buyer_id or order and order.buyer_id)
@@ -300,7 +300,7 @@ local function apply(m, r, kind, list)
   return text
 end
 
--- ---- the effects, as the ledger has them: `p` of them have happened at place p ----
+-- ---- the effects, in the order of the ledger: `p` of them have happened at place p ----
 
 local function describe(o)
   local r, list = o.request, {}
@@ -310,17 +310,16 @@ local function describe(o)
 end
 local function fault(format, ...) error(format:format(...), 0) end
 
--- The client sends a call again when its answer has not come for that long: then the first answer that it has may say
--- that it is one again.
+-- The client sends a call again when it has no answer after that time. So its first answer may be marked as a repeat.
 local function may_be_first(o) return o.again and o.ended - o.begun >= TRY_US end
 
--- Of an effect: who makes an order, ends it, takes a part of it back.
+-- The key of an effect: it makes an order, ends it, or returns a part of it.
 local function key_of(method, id) return ((method == "Deduct" or method == "Reserve") and "make" or method) .. " " .. id end
 local function key(o)
   return key_of(o.method, o.request.return_id or o.request.adjustment_id or o.request.order_id)
 end
 
--- The calls that were told of an effect, by its key.
+-- The calls whose answer reports an effect, by its key.
 local function told_of_effects(of_group)
   local told = {}
   for _, o in ipairs(of_group) do
@@ -341,7 +340,7 @@ end
 local METHOD_OF = {DEDUCTED = "Deduct", RESERVED = "Deduct", CONFIRMED = "Confirm", CANCELLED = "Cancel", RETURNED = "Return",
   ADJUSTED = "Adjust"}
 
--- Each effect of which a call was told is in the ledger, once.
+-- Each effect that an answer reports is in the ledger, once.
 local function read_effects(group, told)
   local effects, after, latest = {}, "", nil
   repeat
@@ -377,7 +376,7 @@ local function time_effects(effects)
   end
 end
 
--- How many at the head of the list the function holds of.
+-- Returns how many elements at the head of the list satisfy the function.
 local function head(list, holds)
   local low, high = 0, #list
   while low < high do
@@ -387,11 +386,11 @@ local function head(list, holds)
   return low
 end
 
--- The first place that may still have been the present at that time, and the last one that may have been it already.
+-- Returns the first and the last place that may have been current at that time.
 local function first_place(effects, us) return head(effects, function(e) return e.not_after < us end) end
 local function last_place(effects, us) return head(effects, function(e) return e.not_before <= us end) end
 
--- Of each server what gave units back through it, or may have: by its end, and the last place behind one that had ended.
+-- For each server the calls that may have given units back through it, by their end, and the last place after each.
 local function changes_of(effects)
   local changes = {{}, {}}
   for i, e in ipairs(effects) do
@@ -423,8 +422,8 @@ end
 
 -- ---- the walk over all places ----
 
--- Whether the model gives the same answer now to a call that changed nothing; a Cancel that found no order leaves its
--- mark, which only the order's own caller can see.
+-- Returns whether the model now gives the same answer to a call without an effect. A Cancel that finds no order leaves a
+-- mark, which only the caller of the order can see.
 local function fits(m, o, told)
   local first = (o.method == "Return" or o.method == "Adjust") and told[key(o)]
   if o.again and first then return first.placed and first.told == o.told end

@@ -1,4 +1,4 @@
--- The words of scripts of guards, on a lockstockd and a host: a process with the shop of guarded_shop.h, whose effects
+-- Functions for scripts of guards, with a lockstockd and a host: a process with the shop of guarded_shop.h, whose effects
 -- are lines of a file.
 --
 --   buy("Coded", order("o-1", "x")) "YES"     a call of a method for an order of item x
@@ -35,7 +35,7 @@ function setup()
   shop = to_host(host)
 end
 
--- A case ends with a host that ends well.
+-- Each case ends with a check that the host exits with 0.
 local run = run_case
 function run_case(name)
   run(name)
@@ -49,7 +49,7 @@ end
 function order(id, items, more)
   return with({order_id = id, buyer_id = "ann", items = split(items or ""), doing = "BUY"}, more)
 end
-X, Y = order("o-1", "x"), order("o-1", "y") -- one order, of two requests
+X, Y = order("o-1", "x"), order("o-1", "y") -- two requests with the id of one order
 X2, Y2 = order("o-2", "x"), order("o-2", "y")
 function doing(what, request, more) return with(with(request, {doing = what}), more) end
 
@@ -58,7 +58,7 @@ function begin(method, request, way, options)
 end
 function ended(call) return answer("Shop", call:wait()) end
 
--- What a call gives that is not to wait until a lease ends.
+-- Options of a call that must not wait until a lease ends.
 function buy(method, request, timeout_ms)
   return ended(begin(method, request, nil, {timeout_ms = timeout_ms or LIMIT // 4}))
 end
@@ -74,7 +74,7 @@ function let_end(call)
   return ended(call) "YES"
 end
 
--- The effects of an order; of all of them without one.
+-- The number of effects of an order, or of all orders.
 function n_effects(order_id)
   local n = 0
   for line in (exists(dir .. "/effects") and read_file(dir .. "/effects") or ""):gmatch "[^\n]+" do
@@ -86,7 +86,7 @@ end
 function item_lock(name) return Lock.Inspect{group = "items", name = "item:" .. name} end
 function holders(name) return #item_lock(name).holders end
 
--- Before a wait or a lease ends by itself.
+-- Within less time than a wait or a lease lasts.
 local function soon(value, n)
   local limit = world.now_ms() + LIMIT // 2
   until_(function() return value() == n or world.now_ms() > limit end)
