@@ -456,10 +456,8 @@ def between(least, most):
 
 def presses(text):
     """"30:s,50:r": percents, with keys."""
-    pairs = sorted((between(0, 100)(percent), key) for percent, key in (item.split(":") for item in text.split(",")))
-    if any(key not in "srcfq" for _, key in pairs):
-        raise ValueError
-    return pairs
+    return sorted((between(0, 100)(percent), "srcfq"["srcfq".index(key)])
+                  for percent, key in (item.split(":") for item in text.split(",")))
 
 
 def parse():
