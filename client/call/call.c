@@ -27,7 +27,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/container.h"
-#include "client/call/request.h"
+#include "client/wire/request.h"
 #include "client/loop/forks.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <lockstock/rpc/options.h>
 
 #include "client/call/call.h"
-#include "client/call/request.h"
+#include "client/wire/request.h"
 
 /* Admits and makes a call that is not started yet. */
 static lks_code make(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,

@@ -12,7 +12,7 @@
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <lockstock/status.h>
 
-#include "client/call/request.h"
+#include "client/wire/request.h"
 #include "client/loop/loop.h"
 
 struct connection;

@@ -20,6 +20,7 @@ trap 'rm -f "$deps"' EXIT
     if (object ~ /^server\/quorum\//) room = "quorum"
     if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
     if (object ~ /\/host\/guard\//) room = "guard"
+    if (object ~ /^client\/.*\/wire\//) room = "wire"
     if (object ~ /\/json\/[a-z0-9_]*\.c\.o$/) room = "json"
   }
   room != "" && sub(/^ +/, "") { print room, object, $0 }' > "$deps"
@@ -45,6 +46,7 @@ forbid net "standard|client|host|server" "nng/|hiredis/"
 forbid standard "client|host|server" "nng/|hiredis/"
 forbid console "client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/"
 forbid client "standard|host|server" "hiredis/"
+forbid wire "standard|host|server|client/(call|lease)" "hiredis/"
 forbid cli "net|standard|client/(loop|wire|call|lease)|host|server" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 forbid host "client|server" "nng/|hiredis/" client/include/lockstock/
 forbid guard "net|standard|client|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/" client/include/lockstock/

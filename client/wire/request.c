@@ -1,6 +1,6 @@
 /* Invariant: all tries of a call carry the same natural id, and the same payload, except for a field with the option
  * first_try. So a server recognises them as one call. */
-#include "client/call/request.h"
+#include "client/wire/request.h"
 
 #include <stddef.h>
 #include <stdio.h>

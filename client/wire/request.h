@@ -1,7 +1,7 @@
 /* The bytes that a call sends. They are made once, at the start, because the caller may free its request before a
  * second try. Constant after request_new, except for the token and the span id. */
-#ifndef LOCKSTOCK_CLIENT_CALL_REQUEST_H
-#define LOCKSTOCK_CLIENT_CALL_REQUEST_H
+#ifndef LOCKSTOCK_CLIENT_WIRE_REQUEST_H
+#define LOCKSTOCK_CLIENT_WIRE_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
