@@ -3,6 +3,7 @@
 require "stock"
 
 local AT_A_TIME, buyers, sold, ways = 16, nil, nil, nil
+local item -- and how the ids of its orders begin: on a cluster the cases share one store
 
 function setup()
   two_servers({append_only = true})
@@ -16,7 +17,7 @@ local function way(i) use(ways[1 + i % 2]) end
 -- All buyers order one unit, and server 1 or 2 is killed in turns, so many times; after(i, answer) may make more calls.
 local function all_buy(kills, after)
   local killed = 0
-  flow(buyers, AT_A_TIME, function(i) way(i); return start(Stock.Deduct, deduct_request("o" .. i, "-", "hot:1")) end,
+  flow(buyers, AT_A_TIME, function(i) way(i); return start(Stock.Deduct, deduct_request(item .. i, "-", item .. ":1")) end,
     function(i, got)
       if got.outcome ~= "DEDUCTED" then says(got.outcome or tostring(got), "SOLD_OUT") end
       local again = sold[i]
@@ -36,7 +37,7 @@ local function number_sold()
   for i = 1, buyers do n = n + (sold[i] and 1 or 0) end
   return n
 end
-local function expect_item(text) for i = 1, 2 do use(ways[i]); stock "hot"(text) end end
+local function expect_item(text) for i = 1, 2 do use(ways[i]); stock(item)(text) end end
 
 -- The ledger adds up to the item, and names each buyer who got DEDUCTED once.
 local function expect_ledger(available, units)
@@ -47,7 +48,7 @@ local function expect_ledger(available, units)
       local by = BY_KIND[e.kind]
       sum, sum_sold = sum + by[1] * e.quantity, sum_sold + by[3] * e.quantity
       if e.kind == "DEDUCTED" then
-        local i = math.tointeger(tonumber(e.order_id:sub(2)))
+        local i = math.tointeger(tonumber(e.order_id:sub(#item + 1)))
         eq({sold[i], named[i]}, {true})
         named[i] = true
       end
@@ -60,7 +61,7 @@ end
 -- promise SB7 Most units are in no bucket when the sale begins, so each has to be moved there, and the last ones
 -- from wherever they are.
 function case.many_buyers_get_a_hundred_units()
-  buyers = count(1500, 10000)
+  item, buyers = "hot", count(1500, 10000)
   put("hot 50", {buckets = 8}); adjust "hot 50 more"
   all_buy(count(2, 6))
   eq(number_sold(), 100)
@@ -73,14 +74,14 @@ end
 -- As many units as buyers, half of them returned: in the end all others are sold, and servers were killed while
 -- units were under way.
 function case.nothing_is_lost_on_the_way()
-  buyers = count(600, 6000)
-  put("hot 0", {buckets = 8}); adjust("hot " .. buyers .. " more")
+  item, buyers = "warm", count(600, 6000)
+  put("warm 0", {buckets = 8}); adjust("warm " .. buyers .. " more-warm")
   all_buy(count(4, 20), function(i)
-    if sold[i] and i % 2 == 0 then way(i); take_back("r" .. i .. " o" .. i) "RETURNED..." end
+    if sold[i] and i % 2 == 0 then way(i); take_back("r" .. i .. " warm" .. i) "RETURNED..." end
   end)
   eq(number_sold(), buyers)
   local half = buyers // 2
   expect_item(("%d 0 %d"):format(half, half))
-  deduct("rest - hot:" .. half) "DEDUCTED hot:0" -- everything is still there, wherever it is: one order takes it all
+  deduct("rest - warm:" .. half) "DEDUCTED warm:0" -- everything is still there, wherever it is: one order takes it all
   expect_item("0 0 " .. buyers)
 end
