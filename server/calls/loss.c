@@ -12,6 +12,7 @@
 #include "functions/arguments.h"
 #include "log.h"
 #include "memory.h"
+#include "slice.h"
 
 enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
@@ -43,7 +44,7 @@ static void on_mark(void *arg, const store_result *result)
     if (result->code != LKS_OK || reply->type != STORE_ARRAY || reply->n != 2 || reply->element[1].type != STORE_STRING)
         return;
     lks_rpc_slice mark = reply->element[1].string;
-    bool same = strlen(w->mark) == mark.len && memcmp(w->mark, mark.data, mark.len) == 0;
+    bool same = slice_is(mark, w->mark);
     bool known = w->mark[0] != '\0';
 
     if (same || mark.len >= sizeof w->mark)

@@ -23,6 +23,11 @@ local function stage_key(base, record, token) return (record ~= '' and record or
 local function stage_ms(ms) return int(ms + services.lock.token_retain_ms) end
 local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', stage_ms(ms)) end
 
+-- What define_pass does after the last sub-call. `s` may be nil or false.
+local function write_changes(part, s)
+  if s and s.touched then part.close(s) end
+end
+
 -- A copy that waits for a shorter time does not shorten the life of the stage.
 local function look_was_free(e)
   local ms = e.lease_ms + e.wait_ms
@@ -163,10 +168,10 @@ local function take(e)
   if e.targets ~= '' then fences, refused = take_locks(e) end
   if refused then return refused end
 
-  if e.order and e.order.touched then services.stock.close(e.order) end
-  if e.limits and e.limits.touched then services.ratelimit.checks.close(e.limits) end
+  write_changes(services.stock, e.order)
+  write_changes(services.ratelimit.checks, e.limits)
   local attempt = e.attempt
-  if attempt and attempt.touched then services.idempotency.begins.close(attempt) end
+  write_changes(services.idempotency.begins, attempt)
   if e.takes_rest and e.stage ~= 'E' then set_stage(e.stage_key, 'E', e.lease_ms + 0) end
   local record = attempt and attempt.record
   local reply = {'ENTERED', e.again and 1 or 0, record and record.attempt or 0, record and record.fence or 0,
@@ -244,7 +249,7 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   local s = stock ~= '' and ours and services.stock.open(stock)
   local order = s and end_order(s, state, order_id) or ''
   if state == 'C' and order ~= '' and order ~= 'CONFIRMED' then
-    if s.touched then services.stock.close(s) end
+    write_changes(services.stock, s)
     return {'HOLD_ENDED', order}
   end
 
@@ -252,7 +257,7 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   if type(released) == 'table' then released = released[1] end
   if released == 'UNSEEN' then return {'UNSEEN'} end
   if stage_at and stage ~= 'E' then set_stage(stage_at, 'X', 0) end
-  if s and s.touched then services.stock.close(s) end
+  write_changes(services.stock, s)
   local ended = record ~= '' and services.idempotency.finish(record, ours and attempt, state, detail, result) or {'', 0}
   return {'LEFT', ended[1], ended[2], released, order}
 end
@@ -282,12 +287,12 @@ define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks,
   if record ~= '' and not (attempt and attempt.state == 'R') then return {'LOST', 'ONCE'} end
   local s = stock ~= '' and services.stock.open(stock)
   if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then
-    if s.touched then services.stock.close(s) end
+    write_changes(services.stock, s)
     return {'LOST', 'STOCK'}
   end
   if locks == '1' and services.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
   if attempt then services.idempotency.extend(attempt, now, tonumber(lease_ms)) end
   if apart == '1' then write('PEXPIRE', stage_key(base, record, token), stage_ms(lease_ms), 'GT') end
-  if s then services.stock.close(s) end
+  write_changes(services.stock, s)
   return {'RENEWED', ''}
 end)

@@ -269,6 +269,15 @@ static entry *insert(keys *k, lks_rpc_slice name, keys_type type)
     return insert_at(k, place, name, type);
 }
 
+/* Returns the key's entry, which is made if the key is absent; NULL: the key has another type. */
+static entry *entry_to_change(keys *k, lks_rpc_slice name, keys_type type)
+{
+    keys_found found;
+    entry *e = entry_as(k, name, type, &found);
+
+    return found == KEYS_ABSENT ? insert(k, name, type) : e;
+}
+
 entry *keys_append(keys *k, lks_rpc_slice name, keys_type type)
 {
     return insert_at(k, k->n, name, type);
@@ -452,13 +461,10 @@ keys_found keys_field(const keys *k, lks_rpc_slice name, lks_rpc_slice field, lk
 
 keys_found keys_set_field(keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice value)
 {
-    keys_found found;
-    entry *e = entry_as(k, name, KEYS_HASH, &found);
+    entry *e = entry_to_change(k, name, KEYS_HASH);
 
-    if (found == KEYS_WRONG_TYPE)
-        return found;
     if (!e)
-        e = insert(k, name, KEYS_HASH);
+        return KEYS_WRONG_TYPE;
     item *it = keys_item_of(e, field);
     keys_before_change(k, e);
     if (it) {
@@ -512,13 +518,10 @@ keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, d
 
 keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score)
 {
-    keys_found found;
-    entry *e = entry_as(k, name, KEYS_ZSET, &found);
+    entry *e = entry_to_change(k, name, KEYS_ZSET);
 
-    if (found == KEYS_WRONG_TYPE)
-        return found;
     if (!e)
-        e = insert(k, name, KEYS_ZSET);
+        return KEYS_WRONG_TYPE;
     item *it = keys_item_of(e, member);
     if (it && it->seen.score == score)
         return KEYS_FOUND;

@@ -17,6 +17,7 @@
 #include "quorum/nodes.h"
 #include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
+#include "slice.h"
 #include "store/fcall.h"
 #include "store/value.h"
 
@@ -183,11 +184,6 @@ static bool has_prefix(lks_rpc_slice text, const char *prefix)
     return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
 }
 
-static bool equals(lks_rpc_slice text, const char *word)
-{
-    return text.len == strlen(word) && has_prefix(text, word);
-}
-
 /* The server that a channel wakes; len 0: it is not such a channel. */
 static lks_rpc_slice server_of(lks_rpc_slice channel)
 {
@@ -202,7 +198,7 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
     const group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    return equals(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
+    return slice_is(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
 }
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
@@ -220,11 +216,11 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    if (equals(server, EVERY_SERVER)) {
+    if (slice_is(server, EVERY_SERVER)) {
         g->removes_holders = true;
         return 1;
     }
-    if (equals(server, g->quorum->options.server)) {
+    if (slice_is(server, g->quorum->options.server)) {
         keep_for_this_server(g, text);
         return 1;
     }

@@ -11,6 +11,7 @@
 #include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
 #include "quorum/sweep_groups.h"
+#include "slice.h"
 
 enum { GRACE_MS = 1000, AGAIN_MS = 500, OWN_TIMERS = 2 /* of nodes.c and sweep_groups.c */ };
 
@@ -257,7 +258,7 @@ void quorum_run_later(quorum *q)
 static bool has_namespace(const quorum *q, lks_rpc_slice ns)
 {
     for (size_t i = 0; i < q->options.n_namespaces; i++)
-        if (strlen(q->options.namespaces[i]) == ns.len && memcmp(q->options.namespaces[i], ns.data, ns.len) == 0)
+        if (slice_is(ns, q->options.namespaces[i]))
             return true;
     return q->options.n_namespaces == 0;
 }

@@ -4,6 +4,7 @@
 
 #include "memory.h"
 #include "services/service.h"
+#include "slice.h"
 
 static const store_value nil = {.type = STORE_NIL};
 
@@ -106,8 +107,7 @@ bool answer_says(const store_value *reply, const char *word)
 {
     const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
 
-    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
-           memcmp(first->string.data, word, first->string.len) == 0;
+    return first && first->type == STORE_STRING && slice_is(first->string, word);
 }
 
 bool answer_is_numbers(const store_value *reply)
@@ -121,13 +121,9 @@ int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEn
     /* The first value of every enum of the contract is PREFIX_UNSPECIFIED. */
     size_t prefix = strlen(type->values[0].name) - strlen("UNSPECIFIED");
 
-    if (value->type == STORE_STRING) {
-        for (unsigned v = 1; v < type->n_values; v++) {
-            const char *word = type->values[v].name + prefix;
-            if (strlen(word) == value->string.len && memcmp(word, value->string.data, value->string.len) == 0)
-                return type->values[v].value;
-        }
-    }
+    for (unsigned v = 1; value->type == STORE_STRING && v < type->n_values; v++)
+        if (slice_is(value->string, type->values[v].name + prefix))
+            return type->values[v].value;
     set_malformed(a);
     return 0;
 }

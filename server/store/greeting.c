@@ -57,12 +57,6 @@ static void drop_for_reply(greeting *g, const redisReply *reply)
     drop(g, fault.reason, text);
 }
 
-/* Returns a field's text; "" = none. */
-static const char *field(const redisReply *pairs, const char *name)
-{
-    return value_text(value_field(pairs, name));
-}
-
 /* ---- credentials, database ----------------------------------------------------- */
 
 size_t greeting_auth_words(const login *as, const char **words)
@@ -132,17 +126,18 @@ static void check_hello(greeting *g, const redisReply *reply)
         set_fatal(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or not Redis");
     } else if (reply->type != REDIS_REPLY_ARRAY) {
         drop_for_reply(g, reply);
-    } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
-        snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
+    } else if (strtol(value_field_text(reply, "version"), NULL, 10) < VERSION_MIN) {
+        snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed",
+                 value_field_text(reply, "version"));
         set_fatal(g, LKS_REASON_STORE_MISFIT, text);
-    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {
+    } else if (g->sentinel != (strcmp(value_field_text(reply, "mode"), "sentinel") == 0)) {
         drop(g, LKS_REASON_STORE_MISFIT,
              g->sentinel ? "the peer is not a Redis Sentinel" : "the peer is a Redis Sentinel");
-    } else if (!g->sentinel && !g->any_role && strcmp(field(reply, "role"), "master") != 0) {
+    } else if (!g->sentinel && !g->any_role && strcmp(value_field_text(reply, "role"), "master") != 0) {
         drop(g, LKS_REASON_STORE_IS_REPLICA, "the store is a read-only replica");
     } else {
-        snprintf(g->version, sizeof g->version, "%s", field(reply, "version"));
-        g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
+        snprintf(g->version, sizeof g->version, "%s", value_field_text(reply, "version"));
+        g->cluster = strcmp(value_field_text(reply, "mode"), "cluster") == 0;
         next(g);
     }
 }

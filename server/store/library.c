@@ -70,7 +70,7 @@ static void on_listed(void *arg, const redisReply *reply)
         connection_words(l->connection, on_loaded, l, 3, load);
         return;
     }
-    if (strcmp(value_text(value_field(reply->element[0], "library_code")), l->text) == 0)
+    if (strcmp(value_field_text(reply->element[0], "library_code"), l->text) == 0)
         end(l, LIBRARY_LOADED, (store_fault){0});
     else
         end(l, LIBRARY_FOREIGN,
@@ -154,7 +154,7 @@ static void on_libraries(void *arg, const redisReply *reply)
 
     l->keeping = false;
     for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
-        const char *name = value_text(value_field(reply->element[i], "library_name"));
+        const char *name = value_field_text(reply->element[i], "library_name");
         if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 && strcmp(name, l->name) != 0 &&
             strlen(name) < LIBRARY_NAME_BYTES)
             read_last_use(l, name);

@@ -26,26 +26,20 @@ size_t safety_words(const char **words)
     return sizeof all / sizeof *all;
 }
 
-/* Returns a setting's text; "" = none. */
-static const char *setting(const redisReply *config, const char *name)
-{
-    return value_text(value_field(config, name));
-}
-
 safety safety_of(const redisReply *reply)
 {
     safety s = {.known = reply->type == REDIS_REPLY_ARRAY};
 
     if (!s.known)
         return s;
-    s.min_replicas = strtol(setting(reply, "min-replicas-to-write"), NULL, 10);
-    s.max_lag_s = strtol(setting(reply, "min-replicas-max-lag"), NULL, 10);
-    s.appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
-    s.snapshots = setting(reply, "save")[0] != '\0';
-    s.evicts =
-        strcmp(setting(reply, "maxmemory"), "0") != 0 && strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0;
+    s.min_replicas = strtol(value_field_text(reply, "min-replicas-to-write"), NULL, 10);
+    s.max_lag_s = strtol(value_field_text(reply, "min-replicas-max-lag"), NULL, 10);
+    s.appends = strcmp(value_field_text(reply, "appendonly"), "yes") == 0;
+    s.snapshots = value_field_text(reply, "save")[0] != '\0';
+    s.evicts = strcmp(value_field_text(reply, "maxmemory"), "0") != 0 &&
+               strcmp(value_field_text(reply, "maxmemory-policy"), "noeviction") != 0;
     if (s.appends)
-        snprintf(s.fsync, sizeof s.fsync, "%s", setting(reply, "appendfsync"));
+        snprintf(s.fsync, sizeof s.fsync, "%s", value_field_text(reply, "appendfsync"));
     if (s.evicts)
         s.danger = "the store evicts keys when its memory is full (maxmemory-policy is not noeviction)";
     else if (!s.appends && !s.snapshots)

@@ -222,7 +222,7 @@ static void on_master(void *arg, const redisReply *reply)
 
     if (!reply)
         return;
-    const char *epoch = reply->type == REDIS_REPLY_ARRAY ? value_text(value_field(reply, "config-epoch")) : "";
+    const char *epoch = value_field_text(reply, "config-epoch");
     note_refusal(e, reply);
     e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
 }
@@ -265,8 +265,8 @@ static void on_listed(void *arg, const redisReply *reply)
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
         uint16_t port;
-        if (one->type == REDIS_REPLY_ARRAY && read_port(value_text(value_field(one, "port")), &port))
-            note_listed(e->of, value_text(value_field(one, "ip")), port, value_text(value_field(one, "runid")));
+        if (read_port(value_field_text(one, "port"), &port))
+            note_listed(e->of, value_field_text(one, "ip"), port, value_field_text(one, "runid"));
     }
     if (e->answer.asked_ns > 0)
         e->of->refusal = NULL;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "slice.h"
 
 enum { WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
 
@@ -102,15 +103,10 @@ static bool read_address(lks_rpc_slice text, char host[SLOTS_HOST_BYTES], uint16
     return true;
 }
 
-static bool is_text(lks_rpc_slice slice, const char *text)
-{
-    return slice.len == strlen(text) && memcmp(slice.data, text, slice.len) == 0;
-}
-
 static bool has_flag(lks_rpc_slice flags, const char *flag)
 {
     while (flags.len > 0)
-        if (is_text(cut(&flags, ','), flag))
+        if (slice_is(cut(&flags, ','), flag))
             return true;
     return false;
 }
@@ -185,7 +181,7 @@ static bool read_slot(lks_rpc_slice *text, const char *kind, uint16_t *slot)
 {
     uint64_t value;
 
-    if (!is_text(cut(text, ' '), kind) || !number_of(cut(text, ' '), SLOTS - 1, &value))
+    if (!slice_is(cut(text, ' '), kind) || !number_of(cut(text, ' '), SLOTS - 1, &value))
         return false;
     *slot = (uint16_t)value;
     return true;

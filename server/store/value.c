@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "memory.h"
+#include "slice.h"
 
 static store_value decode(lks_rpc_arena *arena, const redisReply *reply)
 {
@@ -51,10 +52,14 @@ const char *value_text(const redisReply *reply)
     return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
 }
 
+const char *value_field_text(const redisReply *pairs, const char *name)
+{
+    return value_text(value_field(pairs, name));
+}
+
 bool value_is(const store_value *value, const char *text)
 {
-    return value->type == STORE_STRING && value->string.len == strlen(text) &&
-           memcmp(value->string.data, text, value->string.len) == 0;
+    return value->type == STORE_STRING && slice_is(value->string, text);
 }
 
 static store_value copy(lks_rpc_arena *arena, const store_value *value)

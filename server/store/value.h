@@ -17,6 +17,9 @@ const struct redisReply *value_field(const struct redisReply *pairs, const char 
 /* Returns the text of a string; "" for NULL and other replies. */
 const char *value_text(const struct redisReply *reply);
 
+/* value_text of value_field. */
+const char *value_field_text(const struct redisReply *pairs, const char *name);
+
 bool value_is(const store_value *value, const char *text);
 
 #endif

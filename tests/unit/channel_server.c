@@ -287,7 +287,7 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
         write_all(fd, prefix, sizeof prefix);
         break;
     case SERVER_FAILS_LATE:
-        sleep(LATE_S);
+        sleep(LATE_S); /* the delay under test: a try must leave a server so much time */
         send_status(server, fd, data);
         break;
     case SERVER_FAILS:
