@@ -20,9 +20,9 @@ end
 
 local function later(ms)
   clock:move(ms * 1000)
-  -- A lockstockd that has this clock takes its connections for silent, and may be not ready for a moment.
+  -- A lockstockd that has this clock takes its connections for silent: its stores may be not ready for a moment.
   if os.getenv "LOCKSTOCK_TEST_ENSEMBLE" then
-    until_(function() return check "clock BUCKET 1000/1000".outcome == "ALLOWED" end)
+    until_(function() return check "clock BUCKET 1000/1000".outcome == "ALLOWED" and inspect "clock".response end)
   end
 end
 local function now_ms()
