@@ -5,20 +5,7 @@
 #include <lockstock/rpc/arena.h>
 
 #include "test.h"
-
-static lks_rpc_arena *arena;
-
-static int make(void **state)
-{
-    arena = lks_rpc_arena_new();
-    return arena ? 0 : -1;
-}
-
-static int drop(void **state)
-{
-    lks_rpc_arena_free(arena);
-    return 0;
-}
+#include "arena_fixture.h"
 
 static void is_zero(const unsigned char *bytes, size_t len)
 {

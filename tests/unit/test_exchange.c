@@ -6,6 +6,7 @@
 
 #include "method.pb-c.h"
 #include "test.h"
+#include "arena_fixture.h"
 
 typedef Lockstock__Test__Order order;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
@@ -23,20 +24,6 @@ static const lks_rpc_method read_method = {
     .response = &lockstock__test__order__descriptor,
     .effect = LKS_RPC_EFFECT_READ,
 };
-
-static lks_rpc_arena *arena;
-
-static int make(void **state)
-{
-    arena = lks_rpc_arena_new();
-    return arena ? 0 : -1;
-}
-
-static int drop(void **state)
-{
-    lks_rpc_arena_free(arena);
-    return 0;
-}
 
 TEST_WITH(a_method_is_found_by_its_path, NULL, NULL)
 {

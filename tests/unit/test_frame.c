@@ -4,25 +4,12 @@
 #include <lockstock/rpc/frame.h>
 
 #include "test.h"
+#include "arena_fixture.h"
 
 typedef Lockstock__Rpc__V1__Call wire_call;
 typedef Lockstock__Rpc__V1__Frame wire_frame;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
 typedef Lockstock__Rpc__V1__Result wire_result;
-
-static lks_rpc_arena *arena;
-
-static int make(void **state)
-{
-    arena = lks_rpc_arena_new();
-    return arena ? 0 : -1;
-}
-
-static int drop(void **state)
-{
-    lks_rpc_arena_free(arena);
-    return 0;
-}
 
 static lks_code decode(const void *bytes, size_t len, uint32_t calls_max, wire_frame **frame, lks_error *error)
 {

@@ -5,6 +5,7 @@
 #include "net/grpc/grpc_status.h"
 #include "net/grpc/grpc_text.h"
 #include "test.h"
+#include "arena_fixture.h"
 
 TEST(timeouts)
 {
@@ -64,20 +65,6 @@ TEST(messages)
 }
 
 /* ---- details, as the client reads them ---------------------------------------------------- */
-
-static lks_rpc_arena *arena;
-
-static int make(void **state)
-{
-    arena = lks_rpc_arena_new();
-    return arena ? 0 : -1;
-}
-
-static int drop(void **state)
-{
-    lks_rpc_arena_free(arena);
-    return 0;
-}
 
 /* n: how many there are. Gives the last of them. */
 static lks_rpc_metadata expect_details(const lks_error *error, size_t n)
