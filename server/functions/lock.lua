@@ -556,7 +556,7 @@ local function release(base, now, leave_mark, token, server, trace, ...)
   if waits(record) then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token, server)
   q.trace = trace
-  local all, given_back, left = #names == 0, {}, false
+  local all, dropped, left, given_back = #names == 0, {}, false, false
   local targets = {}
   for name, mode, permits, capacity, released in each_target(record and record.targets or '') do
     local asked = all
@@ -568,23 +568,24 @@ local function release(base, now, leave_mark, token, server, trace, ...)
     end
     if asked and not released then
       local lock = open(q, name).lock
-      local _, _, held = lease_of(lock, token, now)
-      if held then
-        lock.permits = held
-        given_back[#given_back + 1] = due_and_read(q, name).lock
-        released = true
-      else
-        pcall(due_and_read, q, name) -- ends an expired lease, which the token would have again if the clock steps back
+      -- An expired lease is dropped, too: the token would have it again if the clock stepped back.
+      local end_us, _, held = lease_of(lock, token, 0)
+      if end_us and end_us > now then
+        due_and_read(q, name)
+        released, given_back = true, true
+      elseif end_us then
+        pcall(due, q, name)
       end
+      if end_us then lock.permits, dropped[#dropped + 1] = held, lock end
     end
     if not released then left = true elseif asked then outcomes[name] = 'RELEASED' end
     targets[#targets + 1] = target_text(name, mode, permits, capacity, released)
   end
 
-  for _, lock in ipairs(given_back) do drop_holder(lock, token, lock.permits) end
+  for _, lock in ipairs(dropped) do drop_holder(lock, token, lock.permits) end
   if not record then
     write_spent(token_key, now)
-  elseif #given_back > 0 then
+  elseif given_back then
     if left then
       write_record(token_key, 'H', record.since, record.kept, ' ' .. record.owner .. ' ' .. table.concat(targets, ','),
         'KEEPTTL')
@@ -602,7 +603,7 @@ local function release(base, now, leave_mark, token, server, trace, ...)
     reply[#reply + 1] = outcome
   end
   if n < #names or n == 0 then reply[1] = 'NOT_HELD' end
-  if n > 0 and #given_back == 0 then reply[2] = 1 end
+  if n > 0 and not given_back then reply[2] = 1 end
   if n == #names or n == 0 then return {reply[1], reply[2]} end
   return reply
 end

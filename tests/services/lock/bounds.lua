@@ -90,6 +90,21 @@ function case.a_promotion_behind_a_large_semaphore_looks_no_more()
   eq(promote "s1", above(0))
 end
 
+-- The FCALL reads no more holders, but the released token must not hold again.
+function case.a_release_behind_a_large_semaphore_ends_an_expired_lease()
+  redis_only "calls share an FCALL"
+  large_semaphores(); over()
+  local answers = Lock.Release.together{{group = "g", token = token_of "Ms0"}, {group = "g", token = token_of "Ls1"}}
+  answers[1] "RELEASED"; answers[2] "NOT_HELD"
+  pass(-2 * OVER / 1000); acquire "Ls1 s1:P1/9000" "TOKEN_SPENT"
+end
+
+-- Nobody has looked at the name since the lease ended.
+function case.a_release_of_an_expired_lease_hands_over()
+  acquire("T1 a", {lease_ms = OVER}) "ACQUIRED"; wait "S1 T2 a" "QUEUED"
+  over(); messages(); release "T1" "NOT_HELD"; deliver() "T2"
+end
+
 -- ---- refusals ----
 
 local other_capacity = "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
