@@ -16,6 +16,7 @@
 #include "base/duration.h"
 #include "rpc/json/field.h"
 #include "rpc/json/json.h"
+#include "rpc/json/not_json.h"
 #include "words.h"
 
 bool request_init(request *r, const ProtobufCMessageDescriptor *type)
@@ -313,7 +314,7 @@ bool request_take_json(request *r, const char *text)
             exits_wrong("--json", "out of memory");
         return good;
     }
-    snprintf(why, sizeof why, "line %d, column %d: not JSON", error.line, error.column);
+    snprintf(why, sizeof why, "line %d, column %d: not JSON: %.*s", error.line, error.column, NOT_JSON_WHY(&error));
     exits_wrong("--json", json ? "must be an object" : why);
     json_decref(json);
     return false;

@@ -12,6 +12,7 @@
 
 #include "base/base64.h"
 #include "field.h"
+#include "not_json.h"
 #include "numbers.h"
 #include "path.h"
 #include "well_known.h"
@@ -471,8 +472,8 @@ static lks_code not_json(const json_error_t *why, const char *marked, lks_error 
 {
     if (json_error_code(why) == json_error_out_of_memory)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "line %d, column %d: not JSON", why->line,
-                         why->column - numbers_inserted(marked, (size_t)why->position));
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "line %d, column %d: not JSON: %.*s", why->line,
+                         why->column - numbers_inserted(marked, (size_t)why->position), NOT_JSON_WHY(why));
 }
 
 lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *text, size_t len,

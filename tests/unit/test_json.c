@@ -85,21 +85,21 @@ TEST(the_path_of_an_error_is_named)
 
 TEST(invalid_json_is_reported_with_its_position)
 {
-    assert_refused("", "line 1, column 0: not JSON");
-    assert_refused("{\n\"word\":", "line 2, column 7: not JSON");
-    assert_refused("{} {}", "line 1, column 4: not JSON");
-    assert_refused("{\"word\":\"\xff\"}", "line 1, column 9: not JSON");
-    assert_refused("{\"word\":\"\\ud800\"}", "line 1, column 16: not JSON");
-    assert_refused("{\"anInt32\":01}", "line 1, column 12: not JSON");
-    assert_refused("{\"anInt32\":1.}", "line 1, column 13: not JSON");
-    assert_refused("{5:1}", "line 1, column 2: not JSON");
-    assert_refused("{\"numbers\":[1,2,\n3 4,5]}", "line 2, column 3: not JSON");
+    assert_refused("", "line 1, column 0: not JSON: '[' or '{' expected");
+    assert_refused("{\n\"word\":", "line 2, column 7: not JSON: unexpected token");
+    assert_refused("{} {}", "line 1, column 4: not JSON: end of file expected");
+    assert_refused("{\"word\":\"\xff\"}", "line 1, column 9: not JSON: unable to decode byte 0xff");
+    assert_refused("{\"word\":\"\\ud800\"}", "line 1, column 16: not JSON: invalid Unicode '\\uD800'");
+    assert_refused("{\"anInt32\":01}", "line 1, column 12: not JSON: invalid token");
+    assert_refused("{\"anInt32\":1.}", "line 1, column 13: not JSON: invalid token");
+    assert_refused("{5:1}", "line 1, column 2: not JSON: string or '}' expected");
+    assert_refused("{\"numbers\":[1,2,\n3 4,5]}", "line 2, column 3: not JSON: ']' expected");
 }
 
 /* promise J2: a field is given once, by either name, and one field of a oneof */
 TEST(duplicate_field_is_refused)
 {
-    assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
+    assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON: duplicate object key");
     assert_refused("{\"aBool\":true,\"a_bool\":true}", "a_bool: given twice, by two names");
     assert_refused("{\"word\":\"a\",\"number\":1}", "number: another field of its oneof is set too");
     assert_int_equal(parse("{\"word\":null,\"number\":1}")->choice_case,
