@@ -34,7 +34,7 @@ for name in install stock lock project; do
   # shellcheck disable=SC1091
   . "$dir/commands" >"$dir/$name.out"
 done
-[ "$(command -v lockstock)" = "$HOME/lockstock/bin/lockstock" ] || { echo "FAILED: not the installed lockstock"; exit 1; }
+[ "$(command -v lockstock)" = "$HOME/lockstock-installed/bin/lockstock" ] || { echo "FAILED: not the installed lockstock"; exit 1; }
 says install "^tcp://$tcp +up"
 says stock '^replayed  yes'
 says stock '^available +2$'
