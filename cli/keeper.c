@@ -118,15 +118,12 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     ret->output = k->shared->output;
 }
 
-/* The keeper ends with its parent, and ignores signals that are meant for the parent. */
+/* The keeper ends with its parent. */
 static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid_t parent)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     lks_channel *channel = NULL;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        signal(ignored[i], SIG_IGN);
     if (getppid() != parent)
         _exit(EXIT_OTHER);
     exit_code code = cli_open(c, &channel);

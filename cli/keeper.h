@@ -72,9 +72,9 @@ typedef enum keeper_news {
     KEEPER_DONE    /* it was released, or there is nothing to run */
 } keeper_news;
 
-/* Forks the keeper; this process must have no threads yet. When this process dies, the keeper kills the program's group
- * (keeper_guard) and ends without releasing, so that the lease ends. lease_ms 0: the default. Returns NULL after
- * printing an error. */
+/* Forks the keeper, after signals_catch; this process must have no threads yet. When this process dies, the keeper
+ * kills the program's group (keeper_guard) and ends without releasing, so that the lease ends. lease_ms 0: the default.
+ * Returns NULL after printing an error. */
 keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint64_t lease_ms);
 
 /* Returns the next news without blocking. If the keeper died: KEEPER_FAILED before KEEPER_HELD, else KEEPER_LOST. */
