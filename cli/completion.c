@@ -118,14 +118,14 @@ static void print_second_words(const completing *c)
 {
     char service[WORDS_BYTES], name[WORDS_BYTES], help[TEXT_BYTES];
     const command *its = commands_find(c->first, NULL);
-    size_t len = strlen(c->first);
 
     if (its && is_choice(its->usage))
         print_choices(its->usage);
     for (size_t i = 0; i < commands_len; i++) {
+        const char *word = commands_word(&commands[i], c->first);
         comments_sentence(commands[i].help, help, sizeof help);
-        if (strncmp(commands[i].name, c->first, len) == 0 && commands[i].name[len] == ' ')
-            print_row("", commands[i].name + len + 1, help);
+        if (word)
+            print_row("", word, help);
     }
     for (size_t i = 0; i < catalog_len; i++) {
         catalog_name of = catalog_split(catalog[i]);
