@@ -41,7 +41,7 @@ static uint32_t left_ms(const void *arg)
     const attempt *a = arg;
 
     if (lks_once_is_lost(a->of))
-        keeping_lose(a->keeping, "no server renewed it in time");
+        keeping_lose(a->keeping, "no server renewed it in time, or it was taken away");
     return UINT32_MAX;
 }
 

@@ -300,19 +300,10 @@ ask_replica() { # port
   esac
 }
 
-first_slot() { # port; reads what owners_there prints
-  awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }'
-}
-
 fail_over_in_cluster() { # port
-  local port slot='' ask_at=0
-  for port in $(running redis); do
-    { [ "$port" != "$1" ] && answers "$port"; } || continue
-    slot=$(owners "$port" | first_slot "$1")
-    break
-  done
-  # It was killed and is already replaced.
-  [ -n "$slot" ] || ! is_gone "$1" || slot=$(owners_there <"$set/$1/nodes.conf" | first_slot "$1")
+  local slot ask_at=0
+  # In its own view, which it keeps in a file: it may be killed, and already replaced.
+  slot=$(owners_there <"$set/$1/nodes.conf" | awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }')
   [ -n "$slot" ] || die "$1 is no primary with slots"
   until_true "other primary" is_replaced another_has ask_replica "$1" "$slot"
   owner_of "$slot" "$1"
