@@ -1,4 +1,3 @@
-/* A signal handler writes each event into a pipe, so that poll can wait for it. */
 #include "child.h"
 
 #include <errno.h>
@@ -6,49 +5,44 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/spawn.h"
 #include "exits.h"
 
-static int events[2] = {-1, -1};
-
-static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-enum { N_CAUGHT = sizeof caught / sizeof *caught };
-
-static void on_signal(int number, siginfo_t *info, void *context)
-{
-    const signal_event event = {.number = number, .from_terminal = info->si_code == SI_KERNEL};
-    int kept = errno;
-
-    (void)context;
-    /* A full pipe holds enough events for the reader to check everything. */
-    if (write(events[1], &event, sizeof event) < 0)
-        errno = kept;
-    errno = kept;
-}
+static int events = -1;
 
 int signals_catch(void)
 {
-    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+    struct sigaction before;
+    sigset_t set;
 
-    if (pipe2(events, O_CLOEXEC | O_NONBLOCK) != 0) {
-        exits_wrong("pipe", strerror(errno));
-        return -1;
-    }
-    for (size_t i = 0; i < N_CAUGHT; i++) {
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, no end of a program would be seen */
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
         /* Signals that are ignored stay ignored (nohup), in the child as well. */
         sigaction(caught[i], NULL, &before);
-        if (caught[i] == SIGCHLD || before.sa_handler != SIG_IGN)
-            sigaction(caught[i], &action, NULL);
+        if (before.sa_handler != SIG_IGN)
+            sigaddset(&set, caught[i]);
     }
-    return events[0];
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    events = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (events < 0)
+        exits_wrong("signalfd", strerror(errno));
+    return events;
 }
 
 bool signals_next(signal_event *ret)
 {
-    return read(events[0], ret, sizeof *ret) == (ssize_t)sizeof *ret;
+    struct signalfd_siginfo info;
+
+    if (read(events, &info, sizeof info) != (ssize_t)sizeof info)
+        return false;
+    *ret = (signal_event){.number = (int)info.ssi_signo, .from_terminal = info.ssi_code == SI_KERNEL};
+    return true;
 }
 
 bool child_start(child *c, char *const argv[], const char *const variables[], int output_fd)

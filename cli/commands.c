@@ -47,15 +47,18 @@ const command commands[] = {
 };
 const size_t commands_len = sizeof commands / sizeof *commands;
 
+const char *commands_word(const command *its, const char *service)
+{
+    size_t len = strlen(service);
+
+    return strncmp(its->name, service, len) == 0 && its->name[len] == ' ' ? its->name + len + 1 : NULL;
+}
+
 const command *commands_find(const char *first, const char *second)
 {
-    size_t len = strlen(first);
-
     for (size_t i = 0; i < commands_len; i++) {
-        const char *name = commands[i].name;
-        if (strncmp(name, first, len) != 0)
-            continue;
-        if (!name[len] || (name[len] == ' ' && second && strcmp(name + len + 1, second) == 0))
+        const char *word = commands_word(&commands[i], first);
+        if (strcmp(commands[i].name, first) == 0 || (word && second && strcmp(word, second) == 0))
             return &commands[i];
     }
     return NULL;

@@ -54,6 +54,9 @@ typedef struct command {
 extern const command commands[];
 extern const size_t commands_len;
 
+/* Returns the word of a command after the name of the service, or NULL if it is not one of that service. */
+const char *commands_word(const command *its, const char *service);
+
 /* Finds a command by its words; second may be NULL. Returns NULL if there is none. */
 const command *commands_find(const char *first, const char *second);
 

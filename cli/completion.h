@@ -1,4 +1,4 @@
-/* The scripts of cli/completion/, embedded by the build. Each has a line @rows@ in quotes. */
+/* The scripts of cli/completion/, embedded by the build. */
 #ifndef LOCKSTOCK_CLI_COMPLETION_H
 #define LOCKSTOCK_CLI_COMPLETION_H
 

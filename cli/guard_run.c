@@ -213,28 +213,22 @@ static exit_code not_entered(cli *c, const lks_entry *entry, lks_enter_outcome o
     return error->applied == LKS_APPLIED_MAYBE ? exits_doubtful() : EXIT_REFUSED;
 }
 
-static exit_code enter_and_keep(keeping *k, cli *c, const void *arg)
+static exit_code enter_and_keep(keeping *k, cli *c, lks_channel *channel, const void *arg)
 {
     const guard_run *run = arg;
     entered e = {.keeping = k, .run = run};
-    lks_channel *channel = NULL;
     lks_error error;
-    exit_code code = cli_open(c, &channel);
 
-    if (code != EXIT_DONE)
-        return code;
     lks_enter_outcome outcome = lks_enter(channel, run->enter, &e.entry, &error);
-    if (outcome == LKS_ENTER_OUTCOME_ENTERED) {
-        code = keep(&e, c->arena);
-    } else if (e.entry) {
-        code = not_entered(c, e.entry, outcome, &error);
-        lks_entry_free(e.entry);
-    } else {
+    if (outcome == LKS_ENTER_OUTCOME_ENTERED)
+        return keep(&e, c->arena);
+    if (!e.entry) {
         if (!options_rename(&error, "options.lease_ms", "--lease"))
             request_name_flag(run->request, &error);
-        code = exits_failed(&error, false);
+        return exits_failed(&error, false);
     }
-    lks_channel_close(channel);
+    exit_code code = not_entered(c, e.entry, outcome, &error);
+    lks_entry_free(e.entry);
     return code;
 }
 

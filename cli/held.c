@@ -1,4 +1,4 @@
-/* The common part of `lockstock run` and `lockstock guard run`.
+/* The common part of `lockstock run`, `lockstock once` and `lockstock guard run`.
  *
  *   waiting --held--> running --it ends--> releasing --> over
  *      |                 `---lost--> stopping (TERM, KILL before the lease can end) --> over
@@ -37,10 +37,10 @@ typedef struct held_run {
 
 static void stop(running *r)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_now_ns(), stop_ms = r->options->kind->stop_ms;
 
     child_stop(&r->child);
-    r->kill_ns = now_ns + keeper_margin_ns(r->keeper) / 4 * 3;
+    r->kill_ns = now_ns + (stop_ms > 0 ? stop_ms * NS_PER_MS : keeper_margin_ns(r->keeper) / 4 * 3);
     r->phase = STOPPING;
 }
 
@@ -92,14 +92,14 @@ static void start(running *r)
 
 static void on_failure(running *r)
 {
-    exit_code code = r->keeper->code;
+    int code = r->keeper->code;
 
     if (r->phase == WAITING)
-        r->code = EXIT_AROUND + (int)code;
+        r->code = EXIT_AROUND + code;
     else if (code == EXIT_LOST)
         r->code = EXIT_LOST;
     else if (r->phase == RELEASING && r->options->kind->stores_end && r->code != EXIT_LOST)
-        r->code = EXIT_AROUND + (int)code;
+        r->code = EXIT_AROUND + code;
     r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
 }
 
@@ -118,6 +118,7 @@ static void on_news(running *r)
         on_failure(r);
         break;
     case KEEPER_DONE:
+        r->code = r->phase == WAITING ? r->keeper->code : r->code;
         r->phase = OVER;
         break;
     default:

@@ -96,11 +96,12 @@ exit_code help_service(const lks_rpc_method *of)
                           sizeof sentence);
         printf("%s\n", sentence);
     }
-    for (size_t i = 0; i < commands_len; i++)
-        if (strncmp(commands[i].name, service, strlen(service)) == 0 && commands[i].name[strlen(service)] == ' ') {
-            comments_sentence(commands[i].help, sentence, sizeof sentence);
-            printf("  %-22s%s\n", commands[i].name + strlen(service) + 1, sentence);
-        }
+    for (size_t i = 0; i < commands_len; i++) {
+        const char *word = commands_word(&commands[i], service);
+        comments_sentence(commands[i].help, sentence, sizeof sentence);
+        if (word)
+            printf("  %-22s%s\n", word, sentence);
+    }
     comments_free(all);
     return EXIT_DONE;
 }

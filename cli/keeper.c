@@ -46,6 +46,7 @@ struct keeping {
     const keeper_kind *kind;
     uint64_t lease_ms;
     _Atomic bool lost; /* keeping_lose was called */
+    int code;          /* of keeping_set_code */
 };
 
 /* The parent is dead. The program must not run without it. */
@@ -56,7 +57,7 @@ static _Noreturn void on_parent_death(const keeping *k)
     _exit(EXIT_OTHER);
 }
 
-static void send_news(keeping *k, keeper_news news, exit_code code)
+static void send_news(keeping *k, keeper_news news, int code)
 {
     const message m = {.news = (unsigned char)news, .code = (unsigned char)code};
 
@@ -89,6 +90,11 @@ bool keeping_is_lost(const keeping *k)
     return k->lost;
 }
 
+void keeping_set_code(keeping *k, int code)
+{
+    k->code = code;
+}
+
 void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void *held, keeper_end *ret)
 {
     uint64_t look_ms = k->lease_ms / LOOK_PART < LOOK_MS_MAX ? k->lease_ms / LOOK_PART + 1 : LOOK_MS_MAX;
@@ -112,22 +118,26 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     ret->output = k->shared->output;
 }
 
-/* The keeper ends with its parent, and ignores signals that are meant for the parent. */
+/* The keeper ends with its parent. */
 static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid_t parent)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    lks_channel *channel = NULL;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        signal(ignored[i], SIG_IGN);
     if (getppid() != parent)
         _exit(EXIT_OTHER);
-    exit_code code = k->kind->run(k, c, options);
+    exit_code code = cli_open(c, &channel);
+    if (code == EXIT_DONE)
+        code = k->kind->run(k, c, channel, options);
+    lks_channel_close(channel);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         exits_wrong("standard output", "cannot be written");
         code = code == EXIT_DONE ? EXIT_OTHER : code;
     }
-    send_news(k, code == EXIT_DONE ? KEEPER_DONE : KEEPER_FAILED, code);
+    if (code == EXIT_DONE)
+        send_news(k, KEEPER_DONE, k->code);
+    else
+        send_news(k, KEEPER_FAILED, (int)code);
     _exit((int)code);
 }
 
@@ -174,7 +184,7 @@ keeper_news keeper_next(keeper *k)
         k->gone = true;
     }
     k->held = k->held || m.news == KEEPER_HELD;
-    k->code = (exit_code)m.code;
+    k->code = m.code;
     return (keeper_news)m.news;
 }
 

@@ -16,7 +16,7 @@ enum { KEEPER_VARIABLES_MAX = 8, KEEPER_DEFAULT_LEASE_MS = 30000 };
 typedef struct keeper {
     int fd;            /* becomes readable when there is news */
     uint64_t lease_ms; /* the lease */
-    exit_code code;    /* of this process after KEEPER_FAILED */
+    int code;          /* after KEEPER_FAILED an exit_code; after KEEPER_DONE that of keeping_set_code */
     /* For keeper.c. */
     pid_t pid;
     struct shared *shared;
@@ -40,13 +40,17 @@ typedef struct keeper_kind {
     const char *what; /* what it keeps, for messages: "the lock" */
     /* Takes it, calls keeping_keep, then releases it. Prints an error if that fails. EXIT_DONE without keeping_keep
      * means that there is nothing to run. */
-    exit_code (*run)(keeping *k, cli *c, const void *options);
+    exit_code (*run)(keeping *k, cli *c, lks_channel *channel, const void *options);
     /* A server stores how the program ended, also after a loss; it is an error if `run` fails. */
     bool stores_end;
+    uint32_t stop_ms; /* from SIGTERM to SIGKILL after a loss; 0: before the lease can have ended */
 } keeper_kind;
 
 /* Adds a variable, "NAME=value", for the program. It is cut, or left out, if there is no room. */
 void keeping_add_variable(keeping *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Sets the exit code of the parent for when there is nothing to run, as if the program had ended with it. */
+void keeping_set_code(keeping *k, int code);
 
 /* Returns when the program has ended. left_ms(held) returns how long it is certainly held; UINT32_MAX: for ever. */
 void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void *held, keeper_end *ret);
@@ -68,9 +72,9 @@ typedef enum keeper_news {
     KEEPER_DONE    /* it was released, or there is nothing to run */
 } keeper_news;
 
-/* Forks the keeper; this process must have no threads yet. When this process dies, the keeper kills the program's group
- * (keeper_guard) and ends without releasing, so that the lease ends. lease_ms 0: the default. Returns NULL after
- * printing an error. */
+/* Forks the keeper, after signals_catch; this process must have no threads yet. When this process dies, the keeper
+ * kills the program's group (keeper_guard) and ends without releasing, so that the lease ends. lease_ms 0: the default.
+ * Returns NULL after printing an error. */
 keeper *keeper_start(cli *c, const keeper_kind *kind, const void *options, uint64_t lease_ms);
 
 /* Returns the next news without blocking. If the keeper died: KEEPER_FAILED before KEEPER_HELD, else KEEPER_LOST. */

@@ -29,11 +29,6 @@ static const option options[] = {
 };
 const command_flags flags_of_live = COMMAND_FLAGS(options, live_flags);
 
-static bool never(void)
-{
-    return false;
-}
-
 /* ---- cells --------------------------------------------------------------------------- */
 
 /* Writes "GROUP/NAME", or "NAME" if both are equal. */
@@ -207,7 +202,6 @@ static exit_code show(snapshot *s, const live_flags *flags)
 {
     bool last = false;
 
-    s->stops = screen_is_over;
     screen_enter();
     for (int64_t n = 1; !last && snapshot_take(s); n++) {
         draw(s, flags->every);
@@ -304,7 +298,6 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
 {
     const struct timespec pause = {.tv_sec = flags->every / 1000, .tv_nsec = flags->every % 1000 * 1000000};
 
-    s->stops = never;
     for (int64_t n = 1;; n++) {
         snapshot_take(s);
         if (!json)

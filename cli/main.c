@@ -43,13 +43,12 @@ static exit_code unknown_command(const char *service, const char *word)
 {
     similar s = {.word = word};
     char its_service[WORDS_BYTES], name[WORDS_BYTES], question[2 * SIMILAR_BYTES], why[3 * SIMILAR_BYTES];
-    size_t len = service ? strlen(service) : 0;
 
-    for (size_t i = 0; i < commands_len; i++)
-        if (!service)
-            similar_offer(&s, commands[i].name);
-        else if (strncmp(commands[i].name, service, len) == 0 && commands[i].name[len] == ' ')
-            similar_offer(&s, commands[i].name + len + 1);
+    for (size_t i = 0; i < commands_len; i++) {
+        const char *offered = service ? commands_word(&commands[i], service) : commands[i].name;
+        if (offered)
+            similar_offer(&s, offered);
+    }
     for (size_t i = 0; i < catalog_len; i++) {
         catalog_words(catalog[i], its_service, name);
         if (!service)

@@ -1,20 +1,16 @@
 /* lockstock once: runs a program once for a key. Later callers get its standard output and its exit code. */
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <lockstock/once.h>
 
-#include "base/clock.h"
 #include "child.h"
 #include "commands.h"
+#include "held.h"
 
-enum { AGAIN = 75 /* EX_TEMPFAIL: the result is not stored */, LOOK_MS = 50, STOP_MS = 1000 };
+enum { AGAIN = 75 /* EX_TEMPFAIL: the result is not stored */, STOP_MS = 1000 };
 
 typedef struct once_flags {
     const char *key, *scope, *fingerprint;
@@ -33,83 +29,56 @@ static const option options[] = {
 };
 const command_flags flags_of_once = COMMAND_FLAGS(options, once_flags);
 
+/* ---- in the keeper ------------------------------------------------------------------------------- */
+
 typedef struct attempt {
-    char *const *argv;
-    child child;
-    output output;
-    char *kept; /* for the output */
-    bool started;
-} running;
+    keeping *keeping;
+    const lks_once_attempt *of;
+} attempt;
 
-/* Returns when the program has ended. */
-static void watch(running *r, const lks_once_attempt *attempt, int signals)
+static uint32_t left_ms(const void *arg)
 {
-    uint64_t kill_ns = 0; /* 0: not asked to stop */
+    const attempt *a = arg;
 
-    while (r->child.pid > 0) {
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output.fd, .events = POLLIN}};
-        signal_event event;
-        int n = poll(fds, r->output.fd >= 0 ? 2 : 1, LOOK_MS);
-        if (n > 0 && r->output.fd >= 0 && fds[1].revents)
-            output_copy(&r->output);
-        while (signals_next(&event))
-            if (event.number == SIGCHLD)
-                child_has_ended(&r->child);
-            else
-                child_signal(&r->child, &event);
-        if (r->child.pid > 0 && lks_once_is_lost(attempt)) {
-            uint64_t now_ns = clock_now_ns();
-            if (kill_ns == 0) {
-                child_stop(&r->child);
-                kill_ns = now_ns + STOP_MS * NS_PER_MS;
-            } else if (now_ns >= kill_ns) {
-                child_kill(&r->child, SIGKILL);
-            }
-        }
-    }
-    output_end(&r->output);
+    if (lks_once_is_lost(a->of))
+        keeping_lose(a->keeping, "no server renewed it in time, or it was taken away");
+    return UINT32_MAX;
 }
 
-static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
+static lks_once_verdict execute(void *arg, lks_once_attempt *of)
 {
-    running *r = arg;
-    char fence[64], number[64];
-    const char *const variables[] = {fence, number, NULL};
-    int signals = signals_catch(), writing = signals >= 0 ? output_open(&r->output, r->kept) : -1;
+    const attempt a = {.keeping = arg, .of = of};
+    keeper_end end;
 
-    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, lks_once_fence(attempt));
-    snprintf(number, sizeof number, "LOCKSTOCK_ATTEMPT=%" PRId64, lks_once_number(attempt));
-    if (writing < 0)
+    keeping_add_variable(a.keeping, "LOCKSTOCK_FENCE=%" PRIu64, lks_once_fence(of));
+    keeping_add_variable(a.keeping, "LOCKSTOCK_ATTEMPT=%" PRId64, lks_once_number(of));
+    keeping_keep(a.keeping, left_ms, &a, &end);
+    int code = WEXITSTATUS(end.status);
+    if (end.lost || WIFSIGNALED(end.status) || code == AGAIN || code == EXIT_NO_PROGRAM || code == EXIT_CANNOT_RUN)
         return LKS_ONCE_RETRY;
-    r->started = child_start(&r->child, r->argv, variables, writing);
-    close(writing);
-    watch(r, attempt, signals);
-    int code = child_code(&r->child);
-    if (!r->started || WIFSIGNALED(r->child.status) || code == AGAIN || code == EXIT_NO_PROGRAM ||
-        code == EXIT_CANNOT_RUN)
-        return LKS_ONCE_RETRY;
-    if (r->output.cut) {
+    if (end.cut) {
         output_print_cut();
-        lks_once_add_header(attempt, OUTPUT_CUT_HEADER, "true");
+        lks_once_add_header(of, OUTPUT_CUT_HEADER, "true");
     }
-    lks_once_return(attempt, code, r->kept, r->output.n_kept);
+    lks_once_return(of, code, end.output, end.output_len);
     return LKS_ONCE_STORE;
 }
 
-static int replay(const lks_once_result *result)
+static exit_code replay(keeping *k, const lks_once_result *result)
 {
     if (result->failure)
-        return EXIT_AROUND + (int)exits_refused("it has failed for good: ", result->failure);
+        return exits_refused("it has failed for good: ", result->failure);
     fwrite(result->body, 1, result->body_len, stdout);
     for (size_t i = 0; i < result->n_headers; i++)
         if (strcmp(result->headers[i].key, OUTPUT_CUT_HEADER) == 0)
             output_print_cut();
-    return result->code;
+    keeping_set_code(k, result->code);
+    return EXIT_DONE;
 }
 
-static int run(lks_channel *channel, const once_flags *flags, char *const argv[])
+static exit_code run_once(keeping *k, cli *c, lks_channel *channel, const void *arg)
 {
-    running r = {.argv = argv, .output.fd = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
+    const once_flags *flags = arg;
     const lks_once_options once = {
         .scope = flags->scope ? flags->scope : "lockstock-once",
         .key = flags->key,
@@ -120,50 +89,47 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
         .wait_ms = cli_ms(flags->wait),
     };
     lks_once_result *result = NULL;
-    lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .message = "out of memory"};
-    int code;
+    lks_error error;
+    exit_code code = EXIT_DONE;
 
-    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &once, execute, &r, &result, &error) : LKS_ONCE_FAILED;
+    (void)c;
+    lks_once_outcome outcome = lks_once_run(channel, &once, execute, k, &result, &error);
     options_name_flag(options, flags_of_once.n, &error);
     switch (outcome) {
     case LKS_ONCE_EXECUTED:
-        code = child_code(&r.child);
+    case LKS_ONCE_RETRYABLE: /* the program printed its own error */
         break;
     case LKS_ONCE_REPLAYED:
-        code = replay(result);
-        break;
-    case LKS_ONCE_RETRYABLE: /* the program printed its own error */
-        code = r.started ? child_code(&r.child) : EXIT_AROUND + EXIT_OTHER;
+        code = replay(k, result);
         break;
     case LKS_ONCE_SUPERSEDED:
-        exits_say("another attempt took over, because no server renewed this one in time");
+        keeping_lose(k, "another attempt took over, because no server renewed it in time");
         code = EXIT_LOST;
         break;
     case LKS_ONCE_DOUBTFUL:
         exits_failed(&error, false);
-        code = EXIT_AROUND + EXIT_UNKNOWN;
+        code = EXIT_UNKNOWN;
         break;
     case LKS_ONCE_IN_PROGRESS:
     case LKS_ONCE_MISMATCH:
         exits_failed(&error, true);
-        code = EXIT_AROUND + EXIT_REFUSED;
+        code = EXIT_REFUSED;
         break;
     default:
-        code = EXIT_AROUND + (int)exits_failed(&error, true);
+        code = exits_failed(&error, true);
     }
     lks_once_result_free(result);
-    free(r.kept);
     return code;
 }
 
+/* ---- the command --------------------------------------------------------------------------------- */
+
 exit_code once_command(cli *c, const invocation *in)
 {
-    lks_channel *channel = NULL;
-    exit_code wrong = cli_open(c, &channel);
+    static const keeper_kind kind = {.what = "the attempt", .run = run_once, .stores_end = true, .stop_ms = STOP_MS};
+    const once_flags *flags = in->flags;
+    const held_options held = {
+        .kind = &kind, .options = flags, .lease_ms = (uint64_t)flags->lease, .keeps_output = true, .argv = in->argv};
 
-    if (wrong != EXIT_DONE)
-        return EXIT_AROUND + wrong;
-    int code = run(channel, in->flags, in->argv);
-    lks_channel_close(channel);
-    return (exit_code)code;
+    return held_run(c, &held);
 }

@@ -78,7 +78,7 @@ static exit_code keep(keeping *k, const run_flags *flags, lks_mutex *mutex)
     return unlocked == LKS_ABORTED ? EXIT_LOST : EXIT_DONE;
 }
 
-static exit_code lock_and_keep(keeping *k, cli *c, const void *arg)
+static exit_code lock_and_keep(keeping *k, cli *c, lks_channel *channel, const void *arg)
 {
     const run_flags *flags = arg;
     const lks_lock_options lock_options = {.group = flags->group,
@@ -87,22 +87,17 @@ static exit_code lock_and_keep(keeping *k, cli *c, const void *arg)
                                            .renew_ms = RENEW_MS,
                                            .on_lost = on_lost,
                                            .arg = k};
-    lks_channel *channel = NULL;
     lks_mutex *mutex = NULL;
     lks_error error;
-    exit_code code = cli_open(c, &channel);
 
-    if (code != EXIT_DONE)
-        return code;
+    (void)c;
     if (lks_mutex_new(channel, flags->name, &lock_options, &mutex, &error) != LKS_OK) {
         name_flag(flags, &error);
-        code = exits_failed(&error, true);
-    } else {
-        lks_lock_result result = lks_mutex_lock(mutex, cli_ms(flags->wait), &error);
-        code = result == LKS_LOCK_ACQUIRED ? keep(k, flags, mutex) : not_taken(flags, result, &error);
-        lks_mutex_free(mutex);
+        return exits_failed(&error, true);
     }
-    lks_channel_close(channel);
+    lks_lock_result result = lks_mutex_lock(mutex, cli_ms(flags->wait), &error);
+    exit_code code = result == LKS_LOCK_ACQUIRED ? keep(k, flags, mutex) : not_taken(flags, result, &error);
+    lks_mutex_free(mutex);
     return code;
 }
 

@@ -15,7 +15,8 @@ void screen_enter(void);
 /* Restores the terminal. If SIGTERM, SIGHUP or SIGQUIT was caught, raises it again. */
 void screen_leave(void);
 
-/* Returns whether q or Ctrl-C was pressed, or a signal asks the program to end. Does not block. */
+/* Returns whether q or Ctrl-C was pressed, or a signal asks the program to end; false before screen_enter. Does not
+ * block. */
 bool screen_is_over(void);
 
 /* Waits; returns early if screen_is_over, or if the size changes. */

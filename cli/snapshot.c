@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rpc.h"
+#include "screen.h"
 
 enum { PAGES_MAX = 16 }; /* a page that is not the last may be empty */
 
@@ -59,10 +60,10 @@ static int by_sku(const void *a, const void *b)
 static ProtobufCMessage *read_list(const snapshot *s, const lks_rpc_method *method, ProtobufCMessage *asking,
                                    lks_error *error)
 {
-    const rpc_pages pages = {.rows = SNAPSHOT_ROWS_MAX, .n = PAGES_MAX, .stops = s->stops};
+    const rpc_pages pages = {.rows = SNAPSHOT_ROWS_MAX, .n = PAGES_MAX, .stops = screen_is_over};
     ProtobufCMessage *list = NULL;
 
-    if (!s->stops() && rpc_call(s->channel, method, asking, &pages, s->arena, &list, error) != LKS_OK)
+    if (!screen_is_over() && rpc_call(s->channel, method, asking, &pages, s->arena, &list, error) != LKS_OK)
         list = NULL;
     return list;
 }
@@ -99,13 +100,13 @@ static void take_lists(snapshot *s)
 bool snapshot_take(snapshot *s)
 {
     lks_rpc_arena_reset(s->arena);
-    for (size_t i = 0; i < s->n_servers && !s->stops(); i++) {
+    for (size_t i = 0; i < s->n_servers && !screen_is_over(); i++) {
         snapshot_server *one = &s->servers[i];
         one->server = one->store = probe_server(one->channel);
-        if (!probe_is_down(&one->server) && !s->stops())
+        if (!probe_is_down(&one->server) && !screen_is_over())
             one->store = probe_store(one->channel);
     }
     take_lists(s);
     s->at_ms = cli_now_ms();
-    return !s->stops();
+    return !screen_is_over();
 }

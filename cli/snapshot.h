@@ -17,13 +17,12 @@ typedef struct snapshot_server {
 
 typedef struct snapshot {
     const char *prefix;   /* of names and skus; "": all */
-    bool (*stops)(void);  /* checked between calls; true: skip the rest */
     lks_channel *channel; /* to the first server that can be reached */
     snapshot_server servers[SNAPSHOT_SERVERS_MAX];
     size_t n_servers;
 
     /* From the last snapshot_take: the first SNAPSHOT_ROWS_MAX locks, sorted by waiters, and items, by name. A list is
-     * NULL if its error is not LKS_OK, or if `stops` returned true. */
+     * NULL if its error is not LKS_OK, or if screen_is_over. */
     lks_rpc_arena *arena;
     lks_list_response *locks;
     lks_list_items_response *items;
@@ -36,7 +35,7 @@ typedef struct snapshot {
 exit_code snapshot_open(snapshot *s, const cli *c);
 void snapshot_close(snapshot *s);
 
-/* Reads everything again. Returns false if `stops` returned true. */
+/* Reads everything again. Returns false if screen_is_over, which it checks between calls: it skips the rest then. */
 bool snapshot_take(snapshot *s);
 
 #endif

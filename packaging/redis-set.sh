@@ -3,12 +3,11 @@
 # ./run.sh sentinel) and for its tests (tests/support/redis_set_fixture.h, tests/torture). Each server writes its AOF with
 # fsync always.
 #
-#   packaging/redis-set.sh cluster DIR [--primaries 3] [--replicas 1]    replicas: of each primary
-#   packaging/redis-set.sh sentinel DIR [--replicas 2] [--sentinels 3]   the primary's name is lockstock
+#   packaging/redis-set.sh cluster DIR [--replicas 1]    three primaries; replicas: of each
+#   packaging/redis-set.sh sentinel DIR [--replicas 2] [--sentinels 3]    the primary's name is lockstock
 #
 # starts one on free ports, with all its files in DIR, which is new or empty. When all nodes agree, it prints the URL and
 # "ready". It runs until SIGINT or SIGTERM. The servers end when it ends, even by SIGKILL; DIR stays.
-# --conf LINE, any number: one more line of redis.conf.
 # --announce IP: the address that nodes tell each other and clients instead of 127.0.0.1. A proxy at IP
 # (tests/torture/network.py) must forward each port to the same port of 127.0.0.1, also the ports of a cluster's bus (10,000
 # higher). A node connects from 127.X.Y.1, where X * 256 + Y is its port.
@@ -30,8 +29,12 @@
 set -euo pipefail
 
 unset REDISCLI_AUTH
+PROGRAM=redis-server
+SERVERS=redis-servers
 PRIMARY_NAME=lockstock
+PRIMARIES=3 # of a cluster
 SLOTS=16384
+NODE_TIMEOUT_MS=2000
 MOVED_AT_ONCE=512 # slots
 KEYS_AT_ONCE=100
 PATIENCE_S=${REDIS_SET_PATIENCE_S:-60}
@@ -45,10 +48,6 @@ need_number() { # its name, text, from, to
   { [[ "$2" =~ ^(0|[1-9][0-9]{0,4})$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; } || die "$1 is a number from $3 to $4, not '$2'"
 }
 
-need_port() { # port
-  { [[ "$1" =~ ^[0-9]+$ ]] && grep -q "^$1 " "$set/nodes"; } || die "$1 is no port of this set"
-}
-
 cli() { # port command...
   timeout 10 redis-cli -h 127.0.0.1 -p "$@"
 }
@@ -57,19 +56,10 @@ answers() { # port
   [ "$(timeout 1 redis-cli -h 127.0.0.1 -p "$1" PING 2>/dev/null)" = PONG ]
 }
 
-until_true() { # what it waits for, command..., which may set `refusal` to the reason why not yet
-  local end=$((SECONDS + PATIENCE_S)) refusal=''
-  until "${@:2}"; do
-    [ "$SECONDS" -lt "$end" ] || die "no $1 after $PATIENCE_S s${refusal:+: $refusal}"
-    need_served redis-servers
-    sleep 0.05
-  done
-}
-
-pid_of() { # port; nothing when it does not run
-  local pid
-  pid=$(cat "$set/$1/pid" 2>/dev/null) || return 0
-  ! tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q "redis-server.*[:/]$1\b" || echo "$pid"
+role_of() { # port
+  local role
+  role=$(timeout 3 redis-cli -h 127.0.0.1 -p "$1" ROLE 2>/dev/null | sed -n 1p) || true
+  echo "${role:-silent}"
 }
 
 ports_of() { # redis|sentinel
@@ -109,7 +99,7 @@ reason_of() { # port; a server without a log did not understand its configuratio
 
 # Sets `port` to that of a new server, which answers. Ports are below those that the system gives to clients.
 new_node() { # redis|sentinel, lines of its configuration...
-  local tries line
+  local tries
   for ((tries = 0; tries < 50; tries++)); do
     port=$((11000 + SRANDOM % 10000))
     mkdir "$set/$port" 2>/dev/null || continue
@@ -122,7 +112,6 @@ new_node() { # redis|sentinel, lines of its configuration...
       else
         printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0" \
           "replica-announce-ip $announce"
-        for line in "${conf[@]}"; do printf '%s\n' "$line"; done
       fi
       printf '%s\n' "${@:2}"
     } >"$set/$port/redis.conf"
@@ -137,38 +126,21 @@ new_node() { # redis|sentinel, lines of its configuration...
   die "found no free port"
 }
 
-have_met() { # port...
-  local port other
-  ! cluster_agrees || return 0
-  # A node forgets a node that did not answer its greeting in time.
-  for port in "$@"; do
-    for other in $(cli "$port" CLUSTER NODES | awk -v all="$*" '
-      { split($2, a, "[:@]"); met[a[2]] = 1 }
-      END { n = split(all, ports, " "); for (i = 1; i <= n; i++) if (!(ports[i] in met)) print ports[i] }'); do
-      cli "$port" CLUSTER MEET "$announce" "$other" >/dev/null
-    done
-  done
-  return 1
-}
-
-start_cluster() { # primaries, replicas of each
-  local i n=$(($1 * (1 + $2))) ports=() lines=(
-    "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout 2000"
+start_cluster() { # replicas of each primary
+  local i nodes=() lines=(
+    "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout $NODE_TIMEOUT_MS"
     "cluster-require-full-coverage no" "cluster-allow-replica-migration no" "cluster-announce-ip $announce")
-  for ((i = 0; i < n; i++)); do
+  for ((i = 0; i < PRIMARIES * (1 + $1); i++)); do
     new_node redis "${lines[@]}"
-    ports+=("$port")
+    nodes+=("127.0.0.1:$port")
+    is_set "$port" cluster-node-timeout 30000 # redis-cli greets each node once: its answer must not be too late
   done
-  for ((i = 0; i < n; i++)); do
-    cli "${ports[i]}" CLUSTER SET-CONFIG-EPOCH $((i + 1)) >/dev/null
-    [ "$i" -ge "$1" ] ||
-      cli "${ports[i]}" CLUSTER ADDSLOTSRANGE $((SLOTS * i / $1)) $((SLOTS * (i + 1) / $1 - 1)) >/dev/null
+  logged "$set/create" "redis-cli makes no cluster of them" \
+    timeout "$PATIENCE_S" redis-cli --cluster create "${nodes[@]}" --cluster-replicas "$1" --cluster-yes
+  for port in $(ports_of redis); do
+    is_set "$port" cluster-node-timeout "$NODE_TIMEOUT_MS"
   done
-  until_true "cluster in which all know each other" have_met "${ports[@]}"
-  for ((i = $1; i < n; i++)); do
-    cli "${ports[i]}" CLUSTER REPLICATE "$(cli "${ports[i % $1]}" CLUSTER MYID)" >/dev/null
-  done
-  until_true "cluster that agrees" set_agrees "$(($1 * $2))"
+  until_true "cluster that agrees" set_agrees "$((PRIMARIES * $1))"
 }
 
 start_sentinels() { # replicas, sentinels
@@ -197,8 +169,8 @@ write_url() {
   echo "redis+$kind://$(awk -v host="$announce" '{ print host ":" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
 }
 
-start_all() { # primaries, replicas, sentinels
-  if [ "$kind" = cluster ]; then start_cluster "$1" "$2"; else start_sentinels "$2" "$3"; fi
+start_all() { # replicas, sentinels
+  if [ "$kind" = cluster ]; then start_cluster "$1"; else start_sentinels "$1" "$2"; fi
   write_url
   echo "url=$(cat "$set/url")"
 }
@@ -273,28 +245,6 @@ set_agrees() { # replicas at least
 
 # --- commands
 
-show_nodes() {
-  local port pid kind_of role
-  while read -r port kind_of; do
-    pid=$(pid_of "$port")
-    role=dead
-    [ -z "$pid" ] || role=$(timeout 3 redis-cli -h 127.0.0.1 -p "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
-    echo "$port $kind_of ${pid:-0} ${role:-silent}"
-  done <"$set/nodes"
-}
-
-kill_node() { # port
-  local pid
-  pid=$(pid_of "$1")
-  [ -z "$pid" ] || kill -KILL "$pid"
-  until_true "end of $1" is_gone "$1"
-}
-
-start_node() { # port
-  echo "start $1" >"$set/control"
-  until_true "answer of $1" answers "$1"
-}
-
 # "port id first-last..." of each primary with slots; reads CLUSTER NODES.
 owners_there() {
   tr -d '\r' |
@@ -350,19 +300,10 @@ ask_replica() { # port
   esac
 }
 
-first_slot() { # port; reads what owners_there prints
-  awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }'
-}
-
 fail_over_in_cluster() { # port
-  local port slot='' ask_at=0
-  for port in $(running redis); do
-    { [ "$port" != "$1" ] && answers "$port"; } || continue
-    slot=$(owners "$port" | first_slot "$1")
-    break
-  done
-  # It was killed and is already replaced.
-  [ -n "$slot" ] || ! is_gone "$1" || slot=$(owners_there <"$set/$1/nodes.conf" | first_slot "$1")
+  local slot ask_at=0
+  # In its own view, which it keeps in a file: it may be killed, and already replaced.
+  slot=$(owners_there <"$set/$1/nodes.conf" | awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }')
   [ -n "$slot" ] || die "$1 is no primary with slots"
   until_true "other primary" is_replaced another_has ask_replica "$1" "$slot"
   owner_of "$slot" "$1"
@@ -482,9 +423,7 @@ move_slots() { # first, last, to
 command=$1
 set=$2
 shift 2
-conf=()
 announce=127.0.0.1
-primaries=3
 replicas=
 sentinels=3
 
@@ -494,24 +433,21 @@ cluster | sentinel)
   while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || usage
     case "$1" in
-    --primaries) primaries=$2 ;;
     --replicas) replicas=$2 ;;
     --sentinels) sentinels=$2 ;;
-    --conf) conf+=("$2") ;;
     --announce) announce=$2 ;;
     *) usage ;;
     esac
     shift 2
   done
   if [ "$kind" = cluster ]; then replicas=${replicas:-1}; else replicas=${replicas:-2}; fi
-  need_number --primaries "$primaries" 1 "$COUNT_MAX"
   need_number --replicas "$replicas" 0 "$COUNT_MAX"
   need_number --sentinels "$sentinels" 1 "$COUNT_MAX"
   umask 077
   make_set
   : >"$set/nodes"
   declare -p kind announce >"$set/settings"
-  serve "$primaries" "$replicas" "$sentinels"
+  serve "$replicas" "$sentinels"
   exit
   ;;
 esac
@@ -519,7 +455,7 @@ esac
 open_set settings "set of redis-servers"
 # shellcheck source=/dev/null
 . "$set/settings"
-[ "$command" = url ] || need_served redis-servers
+[ "$command" = url ] || need_served
 case "$command:$#" in
 cli:[!0]* | kill:1 | start:1 | failover:1) need_port "$1" ;;
 esac

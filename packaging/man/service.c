@@ -13,28 +13,17 @@ enum { TYPES_MAX = 64 };
 /* Messages and enums in the order in which they were found. */
 typedef struct met {
     const comments *all;
-    const ProtobufCMessageDescriptor *messages[TYPES_MAX];
-    size_t n_messages;
-    const ProtobufCEnumDescriptor *enums[TYPES_MAX];
-    size_t n_enums;
+    const void *messages[TYPES_MAX], *enums[TYPES_MAX]; /* descriptors */
+    size_t n_messages, n_enums;
 } met;
 
-static void meet_message(met *m, const ProtobufCMessageDescriptor *type)
+static void meet(const void **types, size_t *n, const void *type)
 {
-    for (size_t i = 0; i < m->n_messages; i++)
-        if (m->messages[i] == type)
+    for (size_t i = 0; i < *n; i++)
+        if (types[i] == type)
             return;
-    if (m->n_messages < TYPES_MAX)
-        m->messages[m->n_messages++] = type;
-}
-
-static void meet_enum(met *m, const ProtobufCEnumDescriptor *type)
-{
-    for (size_t i = 0; i < m->n_enums; i++)
-        if (m->enums[i] == type)
-            return;
-    if (m->n_enums < TYPES_MAX)
-        m->enums[m->n_enums++] = type;
+    if (*n < TYPES_MAX)
+        types[(*n)++] = type;
 }
 
 static const char *short_name(const char *full)
@@ -54,12 +43,12 @@ static const char *type_of(met *m, const ProtobufCFieldDescriptor *field)
 
     if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
         const ProtobufCMessageDescriptor *type = field->descriptor;
-        meet_message(m, type);
+        meet(m->messages, &m->n_messages, type);
         return type->short_name;
     }
     if (field->type == PROTOBUF_C_TYPE_ENUM) {
         const ProtobufCEnumDescriptor *type = field->descriptor;
-        meet_enum(m, type);
+        meet(m->enums, &m->n_enums, type);
         return type->short_name;
     }
     const char *name = (size_t)field->type < sizeof names / sizeof *names ? names[field->type] : NULL;
@@ -100,30 +89,32 @@ static void print_method(met *m, const lks_rpc_method *method)
     print_fields(m, method->response);
 }
 
+static void print_type(const met *m, const char *name)
+{
+    const char *comment = comments_of(m->all, name, strlen(name), NULL);
+
+    printf("## %s\n\n", short_name(name));
+    if (*comment) {
+        scd_text(comment, 0);
+        printf("\n");
+    }
+}
+
 /* The loops include types that are found during the loops. */
 static void print_types(met *m)
 {
     if (m->n_messages > 0)
         printf("# MESSAGES\n\n");
     for (size_t i = 0; i < m->n_messages; i++) {
-        const char *comment = comments_of(m->all, m->messages[i]->name, strlen(m->messages[i]->name), NULL);
-        printf("## %s\n\n", m->messages[i]->short_name);
-        if (*comment) {
-            scd_text(comment, 0);
-            printf("\n");
-        }
-        print_fields(m, m->messages[i]);
+        const ProtobufCMessageDescriptor *type = m->messages[i];
+        print_type(m, type->name);
+        print_fields(m, type);
     }
     if (m->n_enums > 0)
         printf("# ENUMS\n\n");
     for (size_t i = 0; i < m->n_enums; i++) {
         const ProtobufCEnumDescriptor *type = m->enums[i];
-        const char *comment = comments_of(m->all, type->name, strlen(type->name), NULL);
-        printf("## %s\n\n", type->short_name);
-        if (*comment) {
-            scd_text(comment, 0);
-            printf("\n");
-        }
+        print_type(m, type->name);
         for (unsigned v = 0; v < type->n_values; v++)
             scd_item(type->values[v].name, "",
                      comments_of(m->all, type->name, strlen(type->name), type->values[v].name));

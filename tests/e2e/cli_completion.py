@@ -115,11 +115,13 @@ class Completion(unittest.TestCase):
         done = run("zsh", "-n", f"{self.dir}/zsh")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         terminal = self.terminal("zsh", "-f", "-i", env={"PS1": "> "})
-        self.type(terminal, f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; . {self.dir}/zsh; echo re''ady\n",
+        self.type(terminal, f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; . {self.dir}/zsh; cd; echo re''ady\n",
                       "ready")
         self.type(terminal, "lockstock doc\t", "doctor ")
         self.type(terminal, "\025lockstock lock force-r\t--rea\t", "--reason ")
         self.type(terminal, "\025lockstock rate-limit check --mode=ind\t", "independent")
+        self.type(terminal, "\025lockstock --tls-ca=fi\t", "fish")
+        self.type(terminal, "\025lockstock run --lock x -- cat fi\t", "fish")
 
     @unittest.skipUnless(shutil.which("fish"), "there is no fish")
     def test_fish(self):
@@ -128,10 +130,13 @@ class Completion(unittest.TestCase):
         for line, words in (("lockstock doc", ["doctor"]), ("lockstock --server x lock acq", ["acquire"]),
                             ("lockstock lock acquire --lea", ["--lease"]),
                             ("lockstock rate-limit check --mode ", ["all-or-nothing", "independent"]),
+                            ("lockstock rate-limit check --mode=ind", ["--mode=independent"]),
                             ("lockstock completion ", ["bash", "fish", "zsh"]),
-                            ("lockstock run --lock x -- lockst", ["lockstock"])):
+                            ("lockstock --tls-ca fi", ["fish"]), ("lockstock --tls-ca=fi", ["--tls-ca=fish"]),
+                            ("lockstock run --lock x -- lockst", ["lockstock"]),
+                            ("lockstock run --lock x -- cat fi", ["fish"])):
             done = run("fish", "--no-config", "-c", f"source {self.dir}/fish; complete -C {shlex.quote(line)}",
-                       env={**os.environ, **self.env})
+                       cwd=self.dir, env={**os.environ, **self.env})
             self.assertEqual(done.stderr, "")
             self.assertEqual([said.split("\t")[0] for said in done.stdout.splitlines()], words, line)
 

@@ -314,6 +314,13 @@ class Once(Case):
     def test_a_lost_attempt_that_does_not_end_is_killed(self):
         self.lost("trap '' TERM; echo up; while :; do sleep 0.02; done")
 
+    def test_processes_of_the_program_end_with_lockstock(self):
+        process = self.start("once", "--key", "k", "--", "sh", "-c", "sleep 1000 & echo $!; wait")
+        program = int(process.stdout.readline())
+        process.kill()
+        process.communicate(timeout=LIMIT_S)
+        wait_until(lambda: gone(program))
+
     def lost(self, script):
         """Returns its output; its result is not stored."""
         process = self.start("once", "--key", "k", "--lease", "600ms", "--", "sh", "-c", script)

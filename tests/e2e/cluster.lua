@@ -9,7 +9,7 @@ local url, shift
 
 -- The remaining nodes serve; a primary without slots stays one.
 function setup()
-  url = cluster("--conf", "cluster-require-full-coverage no", "--conf", "cluster-allow-replica-migration no")
+  url = cluster()
   for _ = 1, 2 do server{store = url} end
   shift = 0
   call_options = {timeout_ms = 60000}
