@@ -1,4 +1,4 @@
-/* The clock of every deadline: nanoseconds of CLOCK_MONOTONIC. Thread-safe. */
+/* Clocks. Thread-safe. */
 #ifndef LOCKSTOCK_BASE_CLOCK_H
 #define LOCKSTOCK_BASE_CLOCK_H
 
@@ -9,7 +9,11 @@
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
+/* The clock of every deadline: CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
+
+/* The time of day, since 1970: CLOCK_REALTIME. */
+int64_t clock_wall_us(void);
 
 /* The time `ms` milliseconds from now. */
 static inline uint64_t clock_in_ms(uint64_t ms)

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <curl/curl.h>
 
@@ -123,17 +122,9 @@ static long send_body(otlp *o, const char *body, size_t len)
     return status;
 }
 
-static uint64_t unix_minus_monotonic(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec - clock_now_ns();
-}
-
 static char *write_body(const otlp *o, const spans *batch, size_t *len)
 {
-    uint64_t to_unix_ns = unix_minus_monotonic();
+    uint64_t to_unix_ns = (uint64_t)clock_wall_us() * 1000 - clock_now_ns();
     char *body = NULL;
     FILE *to = open_memstream(&body, len);
     const span *s;
