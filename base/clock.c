@@ -1,17 +1,19 @@
 #include "base/clock.h"
 
-uint64_t clock_now_ns(void)
+static uint64_t ns_of(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-int64_t clock_wall_us(void)
+uint64_t clock_now_ns(void)
 {
-    struct timespec now;
+    return ns_of(CLOCK_MONOTONIC);
+}
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+uint64_t clock_unix_ns(void)
+{
+    return ns_of(CLOCK_REALTIME);
 }

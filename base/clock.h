@@ -1,4 +1,4 @@
-/* Clocks. Thread-safe. */
+/* The clock of every deadline: nanoseconds of CLOCK_MONOTONIC. And the time of day. Thread-safe. */
 #ifndef LOCKSTOCK_BASE_CLOCK_H
 #define LOCKSTOCK_BASE_CLOCK_H
 
@@ -9,11 +9,15 @@
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
-/* The clock of every deadline: CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
 
-/* The time of day, since 1970: CLOCK_REALTIME. */
-int64_t clock_wall_us(void);
+/* The time since 1970 by CLOCK_REALTIME, which may be set back. */
+uint64_t clock_unix_ns(void);
+
+static inline int64_t clock_unix_ms(void)
+{
+    return (int64_t)(clock_unix_ns() / CLOCK_NS_PER_MS);
+}
 
 /* The time `ms` milliseconds from now. */
 static inline uint64_t clock_in_ms(uint64_t ms)

@@ -69,7 +69,7 @@ bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reaso
     if (strcmp(now->text, text) == 0 && now->blocks == blocks)
         return false;
     if (!now->text[0] || !text[0])
-        now->since_ms = clock_wall_us() / 1000;
+        now->since_ms = clock_unix_ms();
     now->blocks = blocks;
     now->reason = reason;
     snprintf(now->text, sizeof now->text, "%s", text);

@@ -316,7 +316,7 @@ static void become_stale(group *g)
  * Redis. */
 static void begin_group(group *g, uint64_t now_ns)
 {
-    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = clock_wall_us();
+    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = (int64_t)(clock_unix_ns() / 1000);
     const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
     const int64_t time_us = now_us > floor_us ? now_us : floor_us + 1;
 

@@ -128,7 +128,7 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     response->version = LOCKSTOCK_VERSION;
     response->commit = LOCKSTOCK_COMMIT;
     response->up_ms = (int64_t)((a->now_ns - state->opened_ns) / 1000000);
-    response->at_ms = clock_wall_us() / 1000;
+    response->at_ms = clock_unix_ms();
     response->store = status;
     status->kind = view.embedded ? LKS_STORE_KIND_EMBEDDED : LKS_STORE_KIND_REDIS;
     status->ready = view.ready;

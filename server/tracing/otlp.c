@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <curl/curl.h>
 
@@ -124,7 +125,7 @@ static long send_body(otlp *o, const char *body, size_t len)
 
 static char *write_body(const otlp *o, const spans *batch, size_t *len)
 {
-    uint64_t to_unix_ns = (uint64_t)clock_wall_us() * 1000 - clock_now_ns();
+    uint64_t to_unix_ns = clock_unix_ns() - clock_now_ns();
     char *body = NULL;
     FILE *to = open_memstream(&body, len);
     const span *s;

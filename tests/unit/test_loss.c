@@ -25,7 +25,6 @@ void waiters_missed(waiters *all)
 
 static int setup(void **state)
 {
-    (void)state;
     asked = (store){0};
     waiting = (waiters){.any = true};
     watch = loss_new(&asked, &waiting);
@@ -34,7 +33,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     loss_free(watch);
     return 0;
 }
