@@ -61,6 +61,11 @@ char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len)
     return checked(lks_rpc_arena_copy(arena, data, len), len);
 }
 
+char *memory_text_in(lks_rpc_arena *arena, const char *text)
+{
+    return memory_copy_in(arena, text, strlen(text));
+}
+
 char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...)
 {
     char brief[128]; /* enough for most texts */

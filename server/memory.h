@@ -29,6 +29,7 @@ lks_rpc_arena *memory_arena(void);
 /* Like memory_alloc, memory_copy and printf, but in an arena. */
 void *memory_in(lks_rpc_arena *arena, size_t size);
 char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len);
+char *memory_text_in(lks_rpc_arena *arena, const char *text);
 char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

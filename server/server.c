@@ -54,8 +54,8 @@ enum { STORE_END_MS = 20000 };
 /* Commands to the store in addition to those of running calls: alarms, and late ones. */
 enum { OTHER_STORE_CALLS = 8192 };
 
-/* How often certificates are checked. */
-enum { CERTIFICATES_LOOK_MS = 1000 };
+/* How often to check certificates and, once the store was connected, its data and the other servers on it. */
+enum { LOOK_MS = 1000 };
 
 /* The prefix of a server's channel, before its id, and the channel of all servers. The functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
@@ -69,7 +69,7 @@ typedef struct server {
     const settings *config;
     uv_loop_t loop;
     uv_signal_t on_term, on_int, on_hup;
-    uv_timer_t drain_timer, certificates_timer;
+    uv_timer_t drain_timer, look_timer;
     notify *notify;
     conditions conditions;
     uint64_t drain_until_ms; /* uv_now */
@@ -98,6 +98,7 @@ typedef struct server {
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new at each start: wake messages are for this run */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
     phase phase;
+    bool store_was_connected;
     lks_error failure;
 } server;
 
@@ -128,7 +129,7 @@ static void close_next(void *arg)
         uv_close((uv_handle_t *)&s->on_int, NULL);
         uv_close((uv_handle_t *)&s->on_hup, NULL);
         uv_close((uv_handle_t *)&s->drain_timer, NULL);
-        uv_close((uv_handle_t *)&s->certificates_timer, NULL);
+        uv_close((uv_handle_t *)&s->look_timer, NULL);
         notify_close(s->notify);
     }
 }
@@ -147,8 +148,8 @@ static void on_stores_closed(void *arg)
     s->quorum = NULL;
     sweep_close(s->sweep);
     quotas_close(s->quotas);
-    peers_close(s->peers);
-    loss_close(s->loss);
+    peers_free(s->peers);
+    loss_free(s->loss);
     s->phase = FLUSHING;
     s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
 }
@@ -201,8 +202,6 @@ static void drain(server *s, uint64_t limit_ms)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
         quotas_stop(s->quotas);
-        peers_stop(s->peers);
-        loss_stop(s->loss);
         if (s->alarms)
             alarms_stop(s->alarms);
         if (s->waiters)
@@ -281,14 +280,6 @@ static void look_at_certificates(server *s)
     set_condition(s, CONDITION_CERTIFICATE, blocks, LKS_REASON_NONE, text);
 }
 
-static void on_certificates_timer(uv_timer_t *timer)
-{
-    server *s = timer->data;
-
-    if (s->phase == RUNNING)
-        look_at_certificates(s);
-}
-
 /* ---- other servers on the store ----------------------------------------------------------- */
 
 static void on_peers(void *arg, const char *differs)
@@ -298,7 +289,7 @@ static void on_peers(void *arg, const char *differs)
 
 static void open_peers(server *s)
 {
-    const peers_options options = {.loop = &s->loop, .store = s->store, .server = s->id, .on_look = on_peers, .arg = s};
+    const peers_options options = {.store = s->store, .server = s->id, .on_look = on_peers, .arg = s};
     store_view view;
 
     store_describe(s->store, &view);
@@ -323,19 +314,32 @@ static void on_lock_store_listening(void *arg)
         waiters_missed(s->waiters);
 }
 
+static void on_look(uv_timer_t *timer)
+{
+    server *s = timer->data;
+
+    if (s->phase != RUNNING)
+        return;
+    look_at_certificates(s);
+    if (s->store_was_connected)
+        loss_look(s->loss);
+    if (s->store_was_connected && s->peers)
+        peers_look(s->peers);
+}
+
 static void on_listening(void *arg)
 {
     server *s = arg;
 
     on_lock_store_listening(s);
-    if (s->loss && s->phase == RUNNING)
-        loss_begin(s->loss);
-    if (s->sweep)
-        sweep_begin(s->sweep);
-    if (s->quotas)
-        quotas_begin(s->quotas);
-    if (s->peers && s->phase == RUNNING)
-        peers_begin(s->peers);
+    if (s->phase != RUNNING)
+        return;
+    loss_look_now(s->loss);
+    sweep_begin(s->sweep);
+    quotas_begin(s->quotas);
+    if (s->peers)
+        peers_look(s->peers);
+    s->store_was_connected = true;
 }
 
 static lks_code open_lock_store(server *s, lks_error *error)
@@ -511,7 +515,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
 {
     s->alarms = alarms_new(&s->loop, s->store);
     s->waiters = waiters_new(&s->loop, s->alarms);
-    s->loss = loss_new(&s->loop, s->store, s->waiters);
+    s->loss = loss_new(s->store, s->waiters);
     s->sweep = sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms);
     const quotas_limits limits = {.keys = s->config->namespace_keys,
                                   .bytes = s->config->namespace_bytes,
@@ -643,7 +647,7 @@ static lks_code open_wires(server *s, lks_error *error)
             log_info("console", "url=%s/console/", bound_url);
     }
     look_at_certificates(s);
-    uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);
+    uv_timer_start(&s->look_timer, on_look, LOOK_MS, LOOK_MS);
     return LKS_OK;
 }
 
@@ -657,8 +661,8 @@ static void init_loop(server *s)
     uv_signal_init(&s->loop, &s->on_int);
     uv_signal_init(&s->loop, &s->on_hup);
     uv_timer_init(&s->loop, &s->drain_timer);
-    uv_timer_init(&s->loop, &s->certificates_timer);
-    s->on_term.data = s->on_int.data = s->on_hup.data = s->drain_timer.data = s->certificates_timer.data = s;
+    uv_timer_init(&s->loop, &s->look_timer);
+    s->on_term.data = s->on_int.data = s->on_hup.data = s->drain_timer.data = s->look_timer.data = s;
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
     uv_signal_start(&s->on_hup, on_reload, SIGHUP);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/trace_context.h"
+#include "base/varint.h"
 
 enum {
     UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may still arrive until then */
@@ -60,20 +61,10 @@ enum {
 enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 }; /* of Metadata */
 enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5, UNANSWERED_BYTES = 2 };
 
-static uint8_t *put_number(uint8_t *at, size_t number)
-{
-    while (number > 0x7F) {
-        *at++ = (uint8_t)(number | 0x80);
-        number >>= 7;
-    }
-    *at++ = (uint8_t)number;
-    return at;
-}
-
 static uint8_t *put_head(uint8_t *at, uint8_t tag, size_t len)
 {
     *at++ = tag;
-    return put_number(at, len);
+    return varint_put(at, len);
 }
 
 static uint8_t *put_bytes(uint8_t *at, uint8_t tag, const void *data, size_t len)
@@ -82,15 +73,6 @@ static uint8_t *put_bytes(uint8_t *at, uint8_t tag, const void *data, size_t len
     if (len != 0)
         memcpy(at, data, len);
     return at + len;
-}
-
-static size_t number_bytes(size_t number)
-{
-    size_t n = 1;
-
-    for (; number > 0x7F; number >>= 7)
-        n++;
-    return n;
 }
 
 static uint8_t *put_call(uint8_t *at, const lks_rpc_method *method, const ProtobufCMessage *message, size_t len,
@@ -110,7 +92,7 @@ static uint8_t *put_metadata(uint8_t *at, const lks_metadata *from)
 {
     size_t key = strlen(from->key);
 
-    at = put_head(at, METADATA, 1 + number_bytes(key) + key + 1 + number_bytes(from->len) + from->len);
+    at = put_head(at, METADATA, 1 + varint_bytes(key) + key + 1 + varint_bytes(from->len) + from->len);
     at = put_bytes(at, KEY, from->key, key);
     return put_bytes(at, VALUE, from->value, from->len);
 }
@@ -167,7 +149,7 @@ uint8_t *request_write(const struct request *request, bool again, bool unanswere
     const lks_rpc_slice *call = again ? &request->again : &request->first;
 
     at = put_head(at, CALLS,
-                  call->len + 1 + number_bytes(timeout_ms) + request->metadata.len + request->token.len +
+                  call->len + 1 + varint_bytes(timeout_ms) + request->metadata.len + request->token.len +
                       (unanswered ? UNANSWERED_BYTES : 0));
     memcpy(at, call->data, call->len);
     at = put_head(at + call->len, TIMEOUT, timeout_ms);

@@ -3,7 +3,6 @@
 
 bool admission_init(admission *all, const admission_options *options)
 {
-    all->budget = options->budget;
     return (all->places = places_new(&options->places)) && (all->penalties = penalties_new()) &&
            (all->turns = turns_new(&options->turns));
 }
@@ -18,11 +17,6 @@ void admission_close(admission *all, void (*closed)(void *arg), void *arg)
         closed(arg);
 }
 
-bool admission_share(admission *all, guest *g)
-{
-    return (g->bytes = budget_open(all->budget));
-}
-
 const char *admission_enter(admission *all, guest *g, const char *wire, const place_origin *from,
                             const char *origin_text, uint64_t now_ms, uint64_t *wait_ms)
 {
@@ -35,11 +29,6 @@ const char *admission_enter(admission *all, guest *g, const char *wire, const pl
         return "connections from an address whose connections broke the protocol";
     g->put_off = *wait_ms > 0;
     return NULL;
-}
-
-void admission_begin(guest *g)
-{
-    g->put_off = false;
 }
 
 void admission_set_idle(admission *all, guest *g, bool idle, bool has_certificate)
@@ -63,9 +52,4 @@ void admission_leave(admission *all, guest *g, bool offended, uint64_t now_ms)
         penalties_cancel_wait(all->penalties, g->from);
     places_leave(all->places, &g->place);
     turns_set_owner(all->turns, &g->turn, NULL);
-}
-
-void admission_forget(guest *g)
-{
-    budget_close(g->bytes);
 }

@@ -171,8 +171,3 @@ void budget_close(budget_share *share)
     share->closed = true;
     free_when_over(share);
 }
-
-size_t budget_share_held(const budget_share *share)
-{
-    return share->held;
-}

@@ -52,9 +52,6 @@ void budget_force(budget_share *share, size_t bytes);
 /* Gives back bytes of budget_take or budget_force. With 0 bytes the share need not exist. */
 void budget_give(budget_share *share, size_t bytes);
 
-/* Bytes that the share holds. */
-size_t budget_share_held(const budget_share *share);
-
 /* What one call holds of its connection's share. While it holds a byte, the share exists. */
 typedef struct budget_claim {
     budget_share *share;

@@ -1,13 +1,17 @@
 /* Invariant: each group that a place is `in` counts it, and has it on its list of idle places, longest idle first,
- * exactly while it is idle. Groups of wires and addresses exist while they have a place. Called by admission.c. */
+ * exactly while it is idle. A group exists while it has a place. Called by admission.c. */
 #include "net/admission/places.h"
 
-#include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/hex.h"
+#include "base/named.h"
 
 /* Checked in this order. */
 enum { BY_ADDRESS, BY_WIRE, BY_NETWORK, BY_ALL };
+
+enum { NAME_BYTES = 64 };
 
 static const char *const words[PLACE_LIMITS] = {
     [BY_ADDRESS] = "connections from one address",
@@ -17,31 +21,22 @@ static const char *const words[PLACE_LIMITS] = {
 };
 
 typedef struct place_group {
-    struct {
-        uint32_t limit, kind; /* BY_..., and the origin's kind */
-        uint8_t bytes[8];     /* of an origin, or a wire's name */
-    } key;
-    uint32_t n, max; /* max 0: no limit */
+    named_entry named; /* its members are connections */
+    uint32_t max;      /* 0: no limit */
     TAILQ_HEAD(, place) idle;
 } place_group;
 
 struct places {
     places_options options;
-    place_group everyone, network;
-    void *groups; /* tsearch, by key: wires and addresses */
+    named_set groups; /* by limit, and wire or address */
 };
 
 places *places_new(const places_options *options)
 {
     places *all = calloc(1, sizeof *all);
 
-    if (!all)
-        return NULL;
-    all->options = *options;
-    all->everyone.max = options->all;
-    all->network.max = options->all > options->for_unix ? options->all - options->for_unix : 1;
-    TAILQ_INIT(&all->everyone.idle);
-    TAILQ_INIT(&all->network.idle);
+    if (all)
+        all->options = *options;
     return all;
 }
 
@@ -52,50 +47,34 @@ void places_free(places *all)
 
 /* ---- groups ----------------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
+/* Adds a member to the group of a limit, and of a wire or address; NULL when out of memory. */
+static place_group *enter(places *all, int limit, const char *of, uint32_t max)
 {
-    return memcmp(&((const place_group *)a)->key, &((const place_group *)b)->key, sizeof((place_group *)0)->key);
+    char name[NAME_BYTES];
+    place_group *g;
+
+    snprintf(name, sizeof name, "%d %s", limit, of);
+    g = named_enter(&all->groups, name, sizeof *g);
+    if (g && g->named.members == 1) {
+        g->max = max;
+        TAILQ_INIT(&g->idle);
+    }
+    return g;
 }
 
-static place_group *find_or_add(places *all, const place_group *wanted)
+static place_group *enter_address(places *all, const place_origin *origin)
 {
-    place_group *g = malloc(sizeof *g);
-    place_group **found;
+    char text[NAME_BYTES] = {(char)('0' + origin->kind)};
 
-    if (!g)
-        return NULL;
-    *g = *wanted;
-    TAILQ_INIT(&g->idle);
-    found = tsearch(g, &all->groups, by_key);
-    if (!found || *found != g)
-        free(g);
-    return found ? *found : NULL;
+    hex_encode(origin->bytes, sizeof origin->bytes, text + 1);
+    return enter(all, BY_ADDRESS, text, all->options.per_address);
 }
 
-static place_group *group_of_wire(places *all, const char *wire)
+static place_group *enter_network(places *all)
 {
-    place_group wanted = {.key = {.limit = BY_WIRE}, .max = all->options.per_wire};
-    size_t len = strlen(wire);
+    const places_options *o = &all->options;
 
-    memcpy(wanted.key.bytes, wire, len < sizeof wanted.key.bytes ? len : sizeof wanted.key.bytes);
-    return find_or_add(all, &wanted);
-}
-
-static place_group *group_of_address(places *all, const place_origin *origin)
-{
-    place_group wanted = {.key = {.limit = BY_ADDRESS, .kind = (uint32_t)origin->kind},
-                          .max = all->options.per_address};
-
-    memcpy(wanted.key.bytes, origin->bytes, sizeof wanted.key.bytes);
-    return find_or_add(all, &wanted);
-}
-
-static void forget_unused(places *all, place_group *g)
-{
-    if (g->n > 0 || g == &all->everyone || g == &all->network)
-        return;
-    tdelete(g, &all->groups, by_key);
-    free(g);
+    return enter(all, BY_NETWORK, "", o->all > o->for_unix ? o->all - o->for_unix : 1);
 }
 
 /* ---- places ----------------------------------------------------------------------- */
@@ -107,7 +86,7 @@ static bool has_room(places *all, const place *p, size_t limit)
     place_group *g = p->in[limit];
     place_group *among = limit == BY_ALL && p->in[BY_NETWORK] ? p->in[BY_NETWORK] : g;
 
-    while (g && g->max > 0 && g->n > g->max) {
+    while (g && g->max > 0 && g->named.members > g->max) {
         place *idlest = TAILQ_FIRST(&among->idle);
         if (!idlest)
             return false;
@@ -121,14 +100,11 @@ const char *places_take(places *all, place *p, const char *wire, const place_ori
     const char *full = NULL;
 
     *p = (place){.taken = true,
-                 .in = {[BY_ADDRESS] = group_of_address(all, origin),
-                        [BY_WIRE] = group_of_wire(all, wire),
-                        [BY_NETWORK] = origin->kind == PLACE_USER ? NULL : &all->network,
-                        [BY_ALL] = &all->everyone}};
-    for (size_t i = 0; i < PLACE_LIMITS; i++)
-        if (p->in[i])
-            p->in[i]->n++;
-    if (!p->in[BY_ADDRESS] || !p->in[BY_WIRE])
+                 .in = {[BY_ADDRESS] = enter_address(all, origin),
+                        [BY_WIRE] = enter(all, BY_WIRE, wire, all->options.per_wire),
+                        [BY_NETWORK] = origin->kind == PLACE_USER ? NULL : enter_network(all),
+                        [BY_ALL] = enter(all, BY_ALL, "", all->options.all)}};
+    if (!p->in[BY_ADDRESS] || !p->in[BY_WIRE] || !p->in[BY_ALL] || (origin->kind != PLACE_USER && !p->in[BY_NETWORK]))
         full = "memory";
     for (size_t i = 0; i < PLACE_LIMITS && !full; i++)
         if (!has_room(all, p, i))
@@ -157,10 +133,6 @@ void places_leave(places *all, place *p)
         return;
     places_set_idle(all, p, false);
     p->taken = false;
-    for (size_t i = 0; i < PLACE_LIMITS; i++) {
-        if (p->in[i]) {
-            p->in[i]->n--;
-            forget_unused(all, p->in[i]);
-        }
-    }
+    for (size_t i = 0; i < PLACE_LIMITS; i++)
+        named_leave(&all->groups, p->in[i]);
 }

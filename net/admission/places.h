@@ -40,8 +40,8 @@ places *places_new(const places_options *options);
 /* All places must have been left. Takes NULL. */
 void places_free(places *all);
 
-/* Takes a place for a new connection, which is not idle. wire: static; its first 8 bytes count. Returns NULL, or the
- * limit that was reached ("connections", "connections of one wire", ...). */
+/* Takes a place for a new connection, which is not idle. Returns NULL, or the limit that was reached ("connections",
+ * "connections of one wire", ...). */
 const char *places_take(places *all, place *p, const char *wire, const place_origin *origin);
 
 /* Marks the place as idle from now on, or as not idle. */

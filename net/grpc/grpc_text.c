@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/varint.h"
 
 /* ---- timeouts ----------------------------------------------------------------------- */
 
@@ -73,9 +74,9 @@ typedef struct writer {
 
 static void put_varint(writer *w, uint64_t value)
 {
-    for (; value >= 0x80; value >>= 7)
-        w->data[w->len++] = (unsigned char)(value | 0x80);
-    w->data[w->len++] = (unsigned char)value;
+    const unsigned char *end = varint_put(w->data + w->len, value);
+
+    w->len = (size_t)(end - w->data);
 }
 
 static void put_number(writer *w, unsigned field, uint64_t value)

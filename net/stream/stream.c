@@ -35,7 +35,7 @@ static void on_stream_closed(uv_handle_t *handle)
         if (s->tls)
             budget_unnote(all->options.budget, TLS_BYTES);
         tls_free(s->tls);
-        admission_forget(&s->guest);
+        budget_close(s->guest.bytes);
         free(s);
     }
     close_barrier_done(&all->closing);
@@ -257,7 +257,7 @@ static void on_put_off(uv_timer_t *timer)
 {
     stream *s = timer->data;
 
-    admission_begin(&s->guest);
+    s->guest.put_off = false;
     stream_end_reading(s);
     begin(s);
 }
@@ -302,8 +302,9 @@ static stream *new_stream(streams *all, const served *what)
                   .counts = counts_of(all, wire_of(what)),
                   .tls_of = what->tls,
                   .from = {.text = "?"},
+                  .guest = {.bytes = budget_open(all->options.budget)},
                   .open_handles = 2};
-    if (!admission_share(&all->admission, &s->guest)) {
+    if (!s->guest.bytes) {
         free(s);
         return NULL;
     }
@@ -380,7 +381,6 @@ static bool make_parts(streams *all)
     const listeners_options listening = {
         .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
     const admission_options admitting = {
-        .budget = all->options.budget,
         .places = {.all = all->options.connections_max,
                    .per_wire = all->options.connections_per_wire,
                    .per_address = all->options.connections_per_address,

@@ -341,11 +341,6 @@ void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *cal
     all->called_arg = arg;
 }
 
-size_t alarms_count(const alarms *all)
-{
-    return HASH_COUNT(all->table);
-}
-
 static void end_all_lasting(alarms *all)
 {
     alarm_clock *a;

@@ -43,9 +43,6 @@ void alarms_set(alarms *all, const service_alarm *what);
 void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
                  void *arg);
 
-/* Returns the number of alarms of both kinds. */
-size_t alarms_count(const alarms *all);
-
 /* The server stops: lasting alarms are dropped, and no alarm rings any more. */
 void alarms_stop(alarms *all);
 

@@ -86,18 +86,13 @@ static const char *removed_of(const ProtobufCMessage *response, char text[REMOVE
     return text;
 }
 
-static const char *copy_in(lks_rpc_arena *arena, const char *text)
-{
-    return memory_copy_in(arena, text, strlen(text));
-}
-
 audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const char *who)
 {
     audit_origin *origin = memory_in(arena, sizeof *origin);
 
-    *origin = (audit_origin){.principal = copy_in(arena, who ? who : ""),
-                             .wire = copy_in(arena, caller_wire(from)),
-                             .from = copy_in(arena, caller_from(from))};
+    *origin = (audit_origin){.principal = memory_text_in(arena, who ? who : ""),
+                             .wire = memory_text_in(arena, caller_wire(from)),
+                             .from = memory_text_in(arena, caller_from(from))};
     return origin;
 }
 

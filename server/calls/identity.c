@@ -18,6 +18,7 @@
 #include "digest.h"
 #include "memory.h"
 #include "services/service.h"
+#include "slice.h"
 
 enum {
     TOKENS_MAX = 2,
@@ -580,8 +581,7 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
     ret->caller =
         (service_caller){.principal = p->name, .ns = p->ns, .token_ends = token_ends, .of = p, .right = right_of};
-    bool elsewhere =
-        p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
+    bool elsewhere = p->ns && c->ns.len > 0 && !slice_is(c->ns, p->ns);
     if (elsewhere || (method && !may(p, method))) {
         p->refused++;
         return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");

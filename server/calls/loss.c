@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include <sys/queue.h>
-#include <uv.h>
 
 #include "base/clock.h"
 #include "functions/arguments.h"
@@ -14,7 +13,7 @@
 #include "memory.h"
 #include "slice.h"
 
-enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
+enum { TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
 /* One part of the store. */
 typedef struct watched_part {
@@ -29,7 +28,6 @@ typedef struct watched_part {
 } watched_part;
 
 struct loss {
-    uv_timer_t timer;
     store *store;
     waiters *waiters;
     LIST_HEAD(, watched_part) parts;
@@ -83,7 +81,7 @@ static watched_part *find_part(loss *l, const store_part *part)
     return w;
 }
 
-/* Drops entries of parts that no longer exist, because slots moved. */
+/* Drops entries that are not `current`: of parts that no longer exist, because slots moved. */
 static void forget_others(loss *l)
 {
     watched_part *w, *next;
@@ -99,7 +97,7 @@ static void forget_others(loss *l)
     }
 }
 
-static void check_parts(loss *l)
+void loss_look_now(loss *l)
 {
     store_part part;
 
@@ -112,50 +110,23 @@ static void check_parts(loss *l)
     forget_others(l);
 }
 
-static void on_timer(uv_timer_t *timer)
+void loss_look(loss *l)
 {
-    loss *l = timer->data;
-
     if (waiters_any(l->waiters))
-        check_parts(l);
+        loss_look_now(l);
 }
 
-void loss_begin(loss *l)
-{
-    check_parts(l);
-    uv_timer_start(&l->timer, on_timer, LOOK_MS, LOOK_MS);
-}
-
-loss *loss_new(uv_loop_t *loop, store *backing, waiters *waiting)
+loss *loss_new(store *backing, waiters *waiting)
 {
     loss *l = memory_alloc(sizeof *l);
 
     *l = (loss){.store = backing, .waiters = waiting};
-    uv_timer_init(loop, &l->timer);
-    l->timer.data = l;
     return l;
 }
 
-void loss_stop(loss *l)
+void loss_free(loss *l)
 {
     if (l)
-        uv_timer_stop(&l->timer);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    loss *l = handle->data;
-    watched_part *w;
-
-    while ((w = LIST_FIRST(&l->parts))) {
-        LIST_REMOVE(w, in_all);
-        free(w);
-    }
+        forget_others(l);
     free(l);
-}
-
-void loss_close(loss *l)
-{
-    if (l)
-        uv_close((uv_handle_t *)&l->timer, on_closed);
 }

@@ -9,17 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uv.h>
-
 #include "base/clock.h"
 #include "functions/arguments.h"
 #include "memory.h"
 
-enum { LOOK_MS = 1000, KEEP_MS = 5000, TIMEOUT_MS = 5000, NUMBER_BYTES = 24, N_ARGS = 3 };
+enum { KEEP_MS = 5000, TIMEOUT_MS = 5000, NUMBER_BYTES = 24, N_ARGS = 3 };
 
 struct peers {
     peers_options options;
-    uv_timer_t timer;
     char note[PEERS_NOTE_BYTES];
     char asked[PEERS_NOTE_BYTES]; /* the note of the call that is under way */
     char keep[NUMBER_BYTES];
@@ -99,7 +96,7 @@ static void on_notes(void *arg, const store_result *result)
     p->options.on_look(p->options.arg, differs ? text : NULL);
 }
 
-static void look(peers *p)
+void peers_look(peers *p)
 {
     if (p->asking)
         return;
@@ -116,17 +113,6 @@ static void look(peers *p)
     store_submit(p->options.store, &p->call, clock_in_ms(TIMEOUT_MS), on_notes, p);
 }
 
-static void on_timer(uv_timer_t *timer)
-{
-    look(timer->data);
-}
-
-void peers_begin(peers *p)
-{
-    look(p);
-    uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
-}
-
 /* ---- beginning and end -------------------------------------------------------------- */
 
 peers *peers_new(const peers_options *options)
@@ -135,24 +121,10 @@ peers *peers_new(const peers_options *options)
 
     *p = (peers){.options = *options};
     snprintf(p->keep, sizeof p->keep, "%d", KEEP_MS);
-    uv_timer_init(options->loop, &p->timer);
-    p->timer.data = p;
     return p;
 }
 
-void peers_stop(peers *p)
+void peers_free(peers *p)
 {
-    if (p)
-        uv_timer_stop(&p->timer);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-void peers_close(peers *p)
-{
-    if (p)
-        uv_close((uv_handle_t *)&p->timer, on_closed);
+    free(p);
 }

@@ -8,15 +8,12 @@
 
 #include "store/store.h"
 
-struct uv_loop_s;
-
 typedef struct peers peers;
 
 /* A note, "name=value name=value": values without spaces. */
 enum { PEERS_NOTE_BYTES = 512, PEERS_TEXT_BYTES = 512 };
 
 typedef struct peers_options {
-    struct uv_loop_s *loop;
     store *store;
     const char *server; /* its id; must outlive this */
     /* Called after each look, with what differs, or NULL. Valid until it returns. */
@@ -24,20 +21,17 @@ typedef struct peers_options {
     void *arg;
 } peers_options;
 
-/* Copies the options. It looks after peers_begin. */
+/* Copies the options. */
 peers *peers_new(const peers_options *options);
 
 /* Sets this server's note, from the next look on; copied. */
 void peers_note(peers *p, const char *note);
 
-/* The store is connected: looks now, and periodically from now on. */
-void peers_begin(peers *p);
+/* Looks now, unless a look is under way. Call it when the store is connected, and every second. */
+void peers_look(peers *p);
 
-/* Takes NULL. */
-void peers_stop(peers *p);
-
-/* Call this when no store call is under way. Freed on the next turn of the loop. Takes NULL. */
-void peers_close(peers *p);
+/* Call this when no store call is under way. Takes NULL. */
+void peers_free(peers *p);
 
 /* Describes what differs, for people: each name for which both notes have a value and the values differ. Returns false
  * if nothing differs. Pure. */

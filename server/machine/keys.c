@@ -6,6 +6,7 @@
 
 #include "base/container.h"
 #include "base/hash.h"
+#include "base/varint.h"
 #include "memory.h"
 
 /* Spreads hashes of similar names, whose first bits are equal, over all numbers. */
@@ -33,16 +34,16 @@ size_t keys_common(lks_rpc_slice a, lks_rpc_slice b)
 static size_t value_bytes(const entry *e)
 {
     if (e->seen.type == KEYS_STRING)
-        return packed_number_bytes(e->len) + e->len;
-    return packed_number_bytes(e->n_items) + e->item_bytes;
+        return varint_bytes(e->len) + e->len;
+    return varint_bytes(e->n_items) + e->item_bytes;
 }
 
 static size_t entry_bytes(const entry *e)
 {
     size_t own = e->seen.name.len - e->shared;
 
-    return 1 + packed_number_bytes(e->shared) + packed_number_bytes(own) + own +
-           (e->seen.end_us ? PACKED_FIXED_BYTES : 0) + value_bytes(e);
+    return 1 + varint_bytes(e->shared) + varint_bytes(own) + own + (e->seen.end_us ? PACKED_FIXED_BYTES : 0) +
+           value_bytes(e);
 }
 
 void keys_before_change(keys *k, const entry *e)
@@ -63,7 +64,7 @@ size_t keys_count(const keys *k)
 
 size_t keys_bytes(const keys *k)
 {
-    return KEYS_HEAD_BYTES + packed_number_bytes(k->n) + k->bytes;
+    return KEYS_HEAD_BYTES + varint_bytes(k->n) + k->bytes;
 }
 
 uint64_t keys_changes(const keys *k)
@@ -82,11 +83,11 @@ int keys_compare_members(const keys_item *a, const keys_item *b)
 
 static size_t item_bytes(const entry *e, const item *it)
 {
-    size_t name = packed_number_bytes(it->seen.name.len) + it->seen.name.len;
+    size_t name = varint_bytes(it->seen.name.len) + it->seen.name.len;
 
     if (e->seen.type == KEYS_ZSET)
         return name + PACKED_FIXED_BYTES;
-    return name + packed_number_bytes(it->seen.value.len) + it->seen.value.len;
+    return name + varint_bytes(it->seen.value.len) + it->seen.value.len;
 }
 
 item *keys_item_of(const entry *e, lks_rpc_slice name)

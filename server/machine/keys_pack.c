@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "base/varint.h"
 #include "machine/packed.h"
 #include "memory.h"
 
@@ -26,7 +27,7 @@ static char *put_value(char *at, const entry *e)
 {
     if (e->seen.type == KEYS_STRING)
         return packed_put_text(at, (lks_rpc_slice){e->value, e->len});
-    at = packed_put_number(at, e->n_items);
+    at = varint_put(at, e->n_items);
     if (e->seen.type == KEYS_HASH)
         for (const item *it = e->items; it; it = it->hh.next)
             at = packed_put_text(packed_put_text(at, it->seen.name), it->seen.value);
@@ -39,7 +40,7 @@ static char *put_value(char *at, const entry *e)
 static char *put_entry(char *at, const entry *e)
 {
     *at++ = (char)((unsigned)e->seen.type | (e->seen.end_us ? HAS_END : 0U));
-    at = packed_put_number(at, e->shared);
+    at = varint_put(at, e->shared);
     at = packed_put_text(at, (lks_rpc_slice){e->name + e->shared, e->seen.name.len - e->shared});
     if (e->seen.end_us)
         at = packed_put_fixed(at, (uint64_t)e->seen.end_us);
@@ -52,7 +53,7 @@ char *keys_pack(const keys *k, char *at)
 
     *at++ = MARK;
     *at++ = VERSION;
-    at = packed_put_number(at, k->n);
+    at = varint_put(at, k->n);
     for (size_t i = 0; i < k->n; i++)
         at = put_entry(at, k->entries[i]);
     if (at != end)

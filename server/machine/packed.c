@@ -2,24 +2,9 @@
 
 #include <string.h>
 
+#include "base/varint.h"
+
 enum { BITS = 7, MORE = 0x80, NUMBER_BITS = 64 };
-
-size_t packed_number_bytes(uint64_t number)
-{
-    size_t n = 1;
-
-    for (; number > MORE - 1; number >>= BITS)
-        n++;
-    return n;
-}
-
-char *packed_put_number(char *at, uint64_t number)
-{
-    for (; number > MORE - 1; number >>= BITS)
-        *at++ = (char)(number | MORE);
-    *at++ = (char)number;
-    return at;
-}
 
 char *packed_put_bytes(char *at, lks_rpc_slice bytes)
 {
@@ -30,7 +15,7 @@ char *packed_put_bytes(char *at, lks_rpc_slice bytes)
 
 char *packed_put_text(char *at, lks_rpc_slice text)
 {
-    return packed_put_bytes(packed_put_number(at, text.len), text);
+    return packed_put_bytes(varint_put(at, text.len), text);
 }
 
 char *packed_put_fixed(char *at, uint64_t bits)

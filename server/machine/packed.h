@@ -11,11 +11,7 @@
 
 enum { PACKED_NUMBER_MAX = 9, PACKED_FIXED_BYTES = 8 };
 
-/* How many bytes a number takes. */
-size_t packed_number_bytes(uint64_t number);
-
-/* Each writes at `at` and returns the end of what it wrote. */
-char *packed_put_number(char *at, uint64_t number);
+/* Each writes at `at` and returns the end of what it wrote. varint_put (base/varint.h) writes a number. */
 char *packed_put_bytes(char *at, lks_rpc_slice bytes);
 char *packed_put_text(char *at, lks_rpc_slice text);
 char *packed_put_fixed(char *at, uint64_t bits); /* PACKED_FIXED_BYTES, little-endian */

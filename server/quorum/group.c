@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/container.h"
@@ -313,19 +312,11 @@ static void become_stale(group *g)
         quorum_queue_group(g);
 }
 
-static int64_t wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 /* Begins a new group. Its fences must be above those of an earlier group with that name, and comparable with those of
  * Redis. */
 static void begin_group(group *g, uint64_t now_ns)
 {
-    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = wall_us();
+    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = (int64_t)(clock_unix_ns() / 1000);
     const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
     const int64_t time_us = now_us > floor_us ? now_us : floor_us + 1;
 
@@ -339,9 +330,9 @@ static void begin_group(group *g, uint64_t now_ns)
 static void settle_doubt(group *g)
 {
     const uint64_t last = stored_write_of(&g->known, g->quorum->options.server);
-    const bool applied = g->in_doubt && last == g->write;
+    const bool applied = g->last_write == WRITE_IN_DOUBT && last == g->write;
 
-    g->in_doubt = false;
+    g->last_write = WRITE_SETTLED;
     g->write = last > g->write ? last : g->write; /* this server may have evicted the group since that write */
     if (applied) {
         answer_calls(g);
@@ -387,7 +378,6 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
     }
     g->state = GROUP_KNOWN;
     g->floor_version = nodes_floor_version(g->quorum->nodes); /* the floor was read before this answer */
-    g->was_stale = false;
     settle_doubt(g);
     deliver_read(g);
     settle(g);
@@ -405,7 +395,7 @@ static void read_group(group *g)
 {
     g->state = GROUP_READING;
     g->refs++;
-    (g->was_stale ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
+    (g->last_write == WRITE_SETTLED ? zk_get : zk_sync_get)(g->quorum->zookeeper, g->path, on_read, g);
 }
 
 /* ---- watching -------------------------------------------------------------------------- */
@@ -610,14 +600,12 @@ void group_not_written(group *g, bool in_doubt)
 {
     pending *p;
 
-    g->was_stale = true;
-    if (in_doubt && g->data.data) {
-        g->in_doubt = true;
+    g->last_write = in_doubt && g->data.data ? WRITE_IN_DOUBT : WRITE_FAILED;
+    if (g->last_write == WRITE_IN_DOUBT)
         TAILQ_FOREACH(p, &g->running, in_list)
             p->in_doubt = true;
-    } else {
+    else
         requeue_running(g);
-    }
     become_stale(g);
 }
 

@@ -95,7 +95,7 @@ static const store_value *list_group(list *l, const stored_group *s, int64_t now
 
     memcpy(args, call.args, call.n_args * sizeof *args);
     args[ARG_LOCK_LIST_PAGE_SIZE] = lks_rpc_slice_of(memory_printf_in(l->arena, "%zu", l->page - l->n_items));
-    args[ARG_LOCK_LIST_PAGE_CURSOR] = lks_rpc_slice_of(memory_copy_in(l->arena, l->inner, strlen(l->inner)));
+    args[ARG_LOCK_LIST_PAGE_CURSOR] = lks_rpc_slice_of(memory_text_in(l->arena, l->inner));
     call.args = args;
     return functions_run(l->walk.quorum->functions, s->keys, NULL, now_us, &call, false, l->arena);
 }

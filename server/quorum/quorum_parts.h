@@ -25,6 +25,11 @@ typedef enum quorum_state { QUORUM_DOWN, QUORUM_PREPARING, QUORUM_READY, QUORUM_
  *   +----------------+----------+-----------------+   lost, another server wrote, or the outcome is not known */
 typedef enum group_state { GROUP_STALE, GROUP_READING, GROUP_KNOWN, GROUP_WRITING } group_state;
 
+/* The last write of a group by this server.
+ *
+ * SETTLED --not applied--> FAILED; SETTLED --it may have been applied--> IN_DOUBT; each --the group is read--> SETTLED */
+typedef enum last_write { WRITE_SETTLED, WRITE_FAILED, WRITE_IN_DOUBT } last_write;
+
 typedef struct pending {
     TAILQ_ENTRY(pending) in_list;
     struct group *group;
@@ -58,8 +63,7 @@ typedef struct group {
     int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */
     bool removes_holders;             /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
-    bool was_stale;                   /* the last write was not confirmed: sync before the next read */
-    bool in_doubt;                    /* and it may have been applied */
+    last_write last_write;            /* not SETTLED: sync before the next read */
     uint64_t heard;   /* messages up to this one were delivered; UINT64_MAX: the group was not read yet */
     unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */
     bool has_waiters; /* this server parks calls for it, so it must notice writes of other servers */

@@ -8,18 +8,13 @@
 #include "memory.h"
 #include "quorum/paths.h"
 
-static void drop_names(shards *s)
+void shards_clear(shards *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->names[i].name);
     free(s->names);
     s->names = NULL;
     s->n = s->at = 0;
-}
-
-void shards_clear(shards *s)
-{
-    drop_names(s);
 }
 
 static int by_digest(const void *a, const void *b)
@@ -110,7 +105,7 @@ void shards_next(shards *s)
         zk_get(s->quorum->zookeeper, path, on_group, s);
         free(path);
     } else if (++s->shard < SHARDS) {
-        drop_names(s);
+        shards_clear(s);
         read_names(s);
     } else {
         s->end(s->arg, true);

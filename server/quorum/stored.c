@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/varint.h"
 #include "machine/packed.h"
 #include "memory.h"
 
@@ -30,14 +31,14 @@ lks_rpc_slice stored_pack(const stored_group *s, lks_rpc_arena *arena)
     const stored_message *m;
 
     *at++ = FORMAT;
-    at = packed_put_number(at, (uint64_t)s->time_us);
-    at = packed_put_number(at, s->sent);
-    at = packed_put_number(at, s->n_writers);
+    at = varint_put(at, (uint64_t)s->time_us);
+    at = varint_put(at, s->sent);
+    at = varint_put(at, s->n_writers);
     for (size_t i = 0; i < s->n_writers; i++)
-        at = packed_put_number(packed_put_text(at, lks_rpc_slice_of(s->writers[i].server)), s->writers[i].write);
-    at = packed_put_number(at, s->n_messages);
+        at = varint_put(packed_put_text(at, lks_rpc_slice_of(s->writers[i].server)), s->writers[i].write);
+    at = varint_put(at, s->n_messages);
     TAILQ_FOREACH(m, &s->messages, in_all) {
-        at = packed_put_number(packed_put_number(at, m->number), (uint64_t)m->at_us);
+        at = varint_put(varint_put(at, m->number), (uint64_t)m->at_us);
         at = packed_put_text(packed_put_text(at, lks_rpc_slice_of(m->server)), (lks_rpc_slice){m->text, m->len});
     }
     at = keys_pack(s->keys, at);

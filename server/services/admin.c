@@ -2,7 +2,6 @@
  * not answer. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "commit.h"
@@ -63,22 +62,9 @@ static lks_fsync fsync_of(const store_view *view)
     return LKS_FSYNC_UNSPECIFIED;
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static const char *copy(lks_rpc_arena *arena, const char *text)
-{
-    return memory_copy_in(arena, text, strlen(text));
-}
-
 static void fill_primary(const store_primary *from, answer *a, lks_primary_status *p)
 {
-    p->address = copy(a->arena, from->address);
+    p->address = memory_text_in(a->arena, from->address);
     p->tells_replicas = from->tells_replicas;
     p->min_replicas_to_write = from->min_replicas;
     p->min_replicas_max_lag_ms = from->min_replicas_max_lag_s < 0 ? -1 : from->min_replicas_max_lag_s * 1000;
@@ -86,7 +72,7 @@ static void fill_primary(const store_primary *from, answer *a, lks_primary_statu
     p->replicas = answer_messages(a, &lockstock__v1__replica_status__descriptor, from->n_replicas);
     for (size_t i = 0; i < from->n_replicas; i++) {
         const store_replica *one = &from->replicas[i];
-        p->replicas[i]->address = copy(a->arena, one->address);
+        p->replicas[i]->address = memory_text_in(a->arena, one->address);
         p->replicas[i]->behind_bytes = (int64_t)one->behind_bytes;
         p->replicas[i]->silent_ms = one->silent_s < 0 ? -1 : one->silent_s * 1000;
     }
@@ -116,7 +102,7 @@ static void fill_conditions(const conditions *from, answer *a, lks_get_status_re
          response->n_conditions++) {
         lks_condition *to = response->conditions[response->n_conditions];
         to->about = one.about;
-        to->text = copy(a->arena, one.text);
+        to->text = memory_text_in(a->arena, one.text);
         to->blocks = one.blocks;
         to->since_ms = one.since_ms;
     }
@@ -142,13 +128,13 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     response->version = LOCKSTOCK_VERSION;
     response->commit = LOCKSTOCK_COMMIT;
     response->up_ms = (int64_t)((a->now_ns - state->opened_ns) / 1000000);
-    response->at_ms = wall_ms();
+    response->at_ms = clock_unix_ms();
     response->store = status;
     status->kind = view.embedded ? LKS_STORE_KIND_EMBEDDED : LKS_STORE_KIND_REDIS;
     status->ready = view.ready;
-    status->reason = copy(a->arena, view.fault.text ? view.fault.text : "");
+    status->reason = memory_text_in(a->arena, view.fault.text ? view.fault.text : "");
     status->reason_word = lks_reason_name(view.fault.reason);
-    status->version = copy(a->arena, view.version);
+    status->version = memory_text_in(a->arena, view.version);
     status->persistence = persistence_of(&view);
     status->fsync = fsync_of(&view);
     status->evicts = view.evicts;
@@ -197,8 +183,8 @@ static void who_am_i_prepare(const lks_who_am_i_request *request, plan *p)
     if (!caller || !caller->principal)
         return;
     kept->policy = true;
-    kept->principal = copy(p->arena, caller->principal);
-    kept->namespace_ = copy(p->arena, caller->ns ? caller->ns : "");
+    kept->principal = memory_text_in(p->arena, caller->principal);
+    kept->namespace_ = memory_text_in(p->arena, caller->ns ? caller->ns : "");
     kept->token_ends_at_ms = caller->token_ends * 1000;
     service_right right;
     size_t n = 0;
@@ -208,7 +194,7 @@ static void who_am_i_prepare(const lks_who_am_i_request *request, plan *p)
     for (; kept->n_rights < n && caller->right(caller->of, kept->n_rights, &right); kept->n_rights++) {
         lks_right *to = kept->rights[kept->n_rights] = memory_in(p->arena, sizeof *to);
         *to = (lks_right)LKS_RIGHT_INIT;
-        to->service = copy(p->arena, right.service);
+        to->service = memory_text_in(p->arena, right.service);
         to->read = right.read;
         to->write = right.write;
         to->admin = right.admin;

@@ -178,7 +178,7 @@ static void add_alarm(answer *a, service_alarm alarm)
 
 const char *answer_id(answer *a, const char *asked)
 {
-    return asked[0] != '\0' ? asked : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+    return asked[0] != '\0' ? asked : memory_text_in(a->arena, a->plan->id);
 }
 
 void answer_alarm(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms)

@@ -200,7 +200,7 @@ static void plan_descriptor(plan *p, const envoy_request *request, size_t i, ask
         d->verdict = COUNTED;
         d->spec = policy->spec;
         shadow = policy->shadow;
-        d->policy = memory_copy_in(p->arena, policy->name, strlen(policy->name));
+        d->policy = memory_text_in(p->arena, policy->name);
     }
     if (d->verdict == COUNTED)
         plan_check(p, request, from, d, shadow);

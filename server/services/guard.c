@@ -14,7 +14,7 @@ void guard_within(plan *p, const char *part)
 {
     if (!plan_failed(p) || p->error.code == LKS_INTERNAL)
         return;
-    const char *message = memory_copy_in(p->arena, p->error.message, strlen(p->error.message));
+    const char *message = memory_text_in(p->arena, p->error.message);
     lks_error_set(&p->error, p->error.code, LKS_APPLIED_NO, "%s.%s", part, message);
 }
 

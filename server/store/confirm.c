@@ -54,7 +54,7 @@ void message_add(message_list *list, const char *data, size_t len)
 void confirm_hold(confirm *c, pending *call, const store_result *result)
 {
     call->held = *result;
-    call->held.message = memory_copy_in(c->arena, result->message, strlen(result->message));
+    call->held.message = memory_text_in(c->arena, result->message);
     if (result->value)
         call->held.value = store_value_copy(c->arena, result->value);
     pending_push(&c->calls, call);

@@ -2,8 +2,10 @@
  * descriptor, wherever its path leads. redis-server inherits the descriptor, so the lock lasts while either process
  * lives; the kernel kills redis-server when its parent ends.
  *
- *   RUNNING --ended--> PAUSING --pause over, room on the disk--> REPAIRING --repaired--> RUNNING
- *      \--close--> STOPPING --ended--> closed
+ *   RUNNING --ended--> PAUSING --pause over--> REPAIRING --repaired, started--> RUNNING
+ *   PAUSING --no room on the disk--> FULL --room--> REPAIRING --not repaired, not started--> PAUSING
+ *   RUNNING --ended, would end again--> BROKEN; REPAIRING --the data is damaged--> BROKEN
+ *   each --close--> STOPPING --redis-server and the repair have ended--> closed
  *
  *   DIR                the lock (dirlock.c)
  *   DIR/lock           the holder of the lock
@@ -63,7 +65,7 @@ static const char no_room[] = "the store cannot write its data to disk: less tha
 #define LOG_NAME "redis.log"
 enum { DIR_BYTES_MAX = PATH_MAX - sizeof "/" SOCKET_NAME };
 
-typedef enum state { RUNNING, PAUSING, REPAIRING, STOPPING } state;
+typedef enum state { RUNNING, PAUSING, FULL, REPAIRING, BROKEN, STOPPING } state;
 
 struct embedded {
     embedded_options options;
@@ -76,20 +78,18 @@ struct embedded {
     char address[PATH_MAX];
     char socket[SOCKET_BYTES];
     int dir_fd; /* holds the lock */
-    pid_t pid;  /* 0 = none */
+    pid_t pid;  /* 0 = none; in RUNNING there is one */
     int pidfd;  /* of pid; -1 = none, or passed to watch() */
     uint64_t starts;
     unsigned failures;
     unsigned unserved; /* exits in a row, each before it served */
     uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
-    uv_timer_t timer; /* ends PAUSING; in STOPPING, the wait */
+    uv_timer_t timer; /* ends PAUSING and FULL; in STOPPING, the wait */
     uv_work_t repairing;
     off_t logged_repaired;  /* bytes read of the file, as last logged */
     lks_error not_repaired; /* why the file was not repaired; LKS_OK: it was */
-    bool repairs;
-    bool is_full; /* the disk is full; redis-server is not started */
-    bool is_open; /* embedded_open has returned it */
+    bool is_open;           /* embedded_open has returned it */
     atomic_bool stops_repairing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -346,6 +346,7 @@ static void on_end(uv_poll_t *watch, int status, int events)
         pause_then_spawn(e);
         return;
     }
+    e->state = BROKEN;
     snprintf(reason, sizeof reason, "redis-server ends before it serves; see %.200s", e->log_path);
     e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, reason));
 }
@@ -379,12 +380,12 @@ static void on_repaired(uv_work_t *work, int status)
     embedded *e = work->data;
     (void)status;
 
-    e->repairs = false;
     if (e->state == STOPPING) {
         release_dir(e);
         return;
     }
     if (e->not_repaired.code == LKS_FAILED_PRECONDITION) {
+        e->state = BROKEN;
         log_error("store-damaged", "reason=\"%s\"", e->not_repaired.message);
         e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_repaired.message));
         return;
@@ -401,17 +402,16 @@ static void on_repaired(uv_work_t *work, int status)
 static void on_pause_over(uv_timer_t *timer)
 {
     embedded *e = timer->data;
-    bool was_full = e->is_full;
+    bool was_full = e->state == FULL;
 
-    e->is_full = !has_room(e);
-    if (e->is_full) {
+    if (!has_room(e)) {
+        e->state = FULL;
         if (!was_full)
             e->options.on_full(e->options.arg);
         uv_timer_start(&e->timer, on_pause_over, FULL_LOOK_MS, 0);
         return;
     }
     e->state = REPAIRING;
-    e->repairs = true;
     e->repairing.data = e;
     uv_queue_work(e->options.store->loop, &e->repairing, repair_in_thread,
                   on_repaired); /* fails only for a NULL function */
@@ -522,7 +522,7 @@ void embedded_serves(embedded *e)
 /* redis-server makes its socket only when it starts. */
 void embedded_lost(embedded *e)
 {
-    if (e->state != RUNNING || e->pid == 0 || !e->serves || has_socket(e) || errno != ENOENT)
+    if (e->state != RUNNING || !e->serves || has_socket(e) || errno != ENOENT)
         return;
     log_warn("store-socket-gone", "pid=%d dir=%s action=\"start it again\"", (int)e->pid, e->dir);
     kill(e->pid, SIGTERM);
@@ -535,7 +535,7 @@ store_process embedded_look(const embedded *e)
 
 const char *embedded_full(const embedded *e)
 {
-    return e->is_full ? no_room : NULL;
+    return e->state == FULL ? no_room : NULL;
 }
 
 const char *embedded_socket(const embedded *e)
@@ -558,14 +558,16 @@ static void on_stop_timeout(uv_timer_t *timer)
 
 void embedded_close(embedded *e, void (*closed)(void *arg), void *arg)
 {
+    state before = e->state;
+
     e->closed = closed;
     e->closed_arg = arg;
     e->state = STOPPING;
     uv_timer_stop(&e->timer);
     atomic_store(&e->stops_repairing, true);
-    if (e->repairs)
+    if (before == REPAIRING)
         return; /* on_repaired continues */
-    if (e->pid == 0) {
+    if (before != RUNNING) {
         release_dir(e);
         return;
     }

@@ -87,9 +87,8 @@ static void read_role(const redisReply *reply, replication *r)
 {
     if (reply->elements < 1 || reply->element[0]->type != REDIS_REPLY_STRING)
         return;
-    r->known = true;
-    r->primary = strcmp(reply->element[0]->str, "master") == 0;
-    if (!r->primary || reply->elements != ROLE_PARTS || reply->element[2]->type != REDIS_REPLY_ARRAY)
+    r->role = strcmp(reply->element[0]->str, "master") == 0 ? ROLE_PRIMARY : ROLE_REPLICA;
+    if (r->role == ROLE_REPLICA || reply->elements != ROLE_PARTS || reply->element[2]->type != REDIS_REPLY_ARRAY)
         return;
     for (size_t i = 0; i < reply->element[2]->elements; i++) {
         const redisReply *one = reply->element[2]->element[i];
@@ -117,9 +116,9 @@ static void read_info(const char *text, replication *r)
     char line[TEXT_BYTES], host[HOST_BYTES], port[8];
     long long primary = number(text, "master_repl_offset:");
 
-    r->known = strstr(text, "role:") != NULL;
-    r->primary = strstr(text, "role:master") != NULL;
-    for (; *text && r->primary; text += strcspn(text, "\n"), text += *text == '\n') {
+    if (strstr(text, "role:"))
+        r->role = strstr(text, "role:master") ? ROLE_PRIMARY : ROLE_REPLICA;
+    for (; *text && r->role == ROLE_PRIMARY; text += strcspn(text, "\n"), text += *text == '\n') {
         snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\r\n"), text);
         if (sscanf(line, "slave%*u:ip=%255[^,],port=%7[^,]", host, port) == 2 && strstr(line, ",state=online,"))
             add_replica(r, host, port, primary, number(line, ",offset="), number(line, ",lag="));
@@ -191,7 +190,7 @@ static void on_role(void *arg, const redisReply *reply)
         return;
     h->replication = read_replication(reply);
     h->use = read_use(reply);
-    if (!h->replication.known && !h->by_role) {
+    if (h->replication.role == ROLE_UNKNOWN && !h->by_role) {
         h->by_role = true;
         ask_role(h);
         return;
@@ -199,7 +198,7 @@ static void on_role(void *arg, const redisReply *reply)
     h->knows_role = true;
     snprintf(h->lack, sizeof h->lack, "the store has %u replicas, --wait-replicas asks for %u", h->replication.replicas,
              h->store->wait_replicas);
-    if (!h->replication.known || h->replication.primary)
+    if (h->replication.role != ROLE_REPLICA)
         log_replicas(h);
     h->on_change(h->arg);
 }
@@ -253,8 +252,7 @@ static void on_probe(void *arg, const redisReply *reply)
         return;
     h->refusal = read_refusal(reply);
     h->round_trip_us = (int64_t)((clock_now_ns() - h->asked_ns) / NS_PER_US) + 1;
-    h->answered = true;
-    h->silent = false;
+    h->probe = PROBE_ANSWERS;
     h->on_change(h->arg);
 }
 
@@ -298,9 +296,9 @@ static void look_for_silence(health *h)
 
     h->looks = h->asks_probe && replies == h->replies ? h->looks + 1 : 0;
     h->replies = replies;
-    if (h->looks < silent_looks_max(h) || h->silent)
+    if (h->looks < silent_looks_max(h) || h->probe == PROBE_SILENT)
         return;
-    h->silent = true;
+    h->probe = PROBE_SILENT;
     h->on_change(h->arg);
 }
 
@@ -323,20 +321,20 @@ static store_fault find_bad(const health *h)
 {
     if (h->safety.danger && !h->store->allow_unsafe)
         return STORE_FAULT(STORE_UNSAFE, h->safety.danger);
-    if (h->replication.known && h->replication.replicas < h->store->wait_replicas)
+    if (h->replication.role != ROLE_UNKNOWN && h->replication.replicas < h->store->wait_replicas)
         return STORE_FAULT(STORE_TOO_FEW_REPLICAS, h->lack);
-    return h->silent ? STORE_FAULT(STORE_SILENT, "the store does not answer") : (store_fault){0};
+    return h->probe == PROBE_SILENT ? STORE_FAULT(STORE_SILENT, "the store does not answer") : (store_fault){0};
 }
 
 health_verdict health_check(const health *h, store_fault *fault)
 {
     *fault = STORE_FAULT(STORE_IS_REPLICA, "the store is a read-only replica");
-    if (h->replication.known && !h->replication.primary)
+    if (h->replication.role == ROLE_REPLICA)
         return HEALTH_REPLICA;
     *fault = find_bad(h);
     if (fault->text)
         return HEALTH_BAD;
-    if (!h->answered || (h->store->wait_replicas > 0 && !h->knows_role))
+    if (h->probe == PROBE_UNANSWERED || (h->store->wait_replicas > 0 && !h->knows_role))
         return HEALTH_UNKNOWN;
     if (h->refusal)
         *fault = errors_fault(h->refusal);
@@ -357,8 +355,8 @@ void health_describe(const health *h, store_view *ret)
 
 void health_describe_primary(const health *h, store_primary *ret)
 {
-    ret->tells_replicas = h->replication.known;
-    ret->n_replicas = h->replication.known ? h->replication.replicas : 0;
+    ret->tells_replicas = h->replication.role != ROLE_UNKNOWN;
+    ret->n_replicas = h->replication.replicas;
     ret->replicas = h->replication.replica;
     ret->min_replicas = h->safety.known ? h->safety.min_replicas : -1;
     ret->min_replicas_max_lag_s = h->safety.known ? h->safety.max_lag_s : -1;
@@ -391,7 +389,9 @@ void health_start(health *h, connection *c, const safety *found)
 void health_stop(health *h)
 {
     h->connection = NULL;
-    h->knows_role = h->by_role = h->replication.known = h->answered = h->silent = false;
+    h->knows_role = h->by_role = false;
+    h->replication = (replication){0};
+    h->probe = PROBE_UNANSWERED;
     h->refusal = NULL;
     h->round_trip_us = h->clock_ms = 0;
     h->looks = h->ticks = 0;

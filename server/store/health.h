@@ -21,11 +21,14 @@ typedef enum health_verdict {
 
 /* Replication, as INFO or ROLE describes it. */
 typedef struct replication {
-    bool known;        /* false: no answer yet */
-    bool primary;      /* else a replica */
-    unsigned replicas; /* connected replicas of a primary */
+    enum { ROLE_UNKNOWN, ROLE_PRIMARY, ROLE_REPLICA } role; /* UNKNOWN: no answer yet, or not understood */
+    unsigned replicas;                                      /* connected replicas of a primary */
     store_replica replica[STORE_REPLICAS_MAX];
 } replication;
+
+/* UNANSWERED --an answer--> ANSWERS; each --no reply of any kind for too long--> SILENT --an answer--> ANSWERS;
+ * each --health_stop--> UNANSWERED */
+typedef enum health_probe { PROBE_UNANSWERED, PROBE_ANSWERS, PROBE_SILENT } health_probe;
 
 /* Embedded in a shard. */
 typedef struct health {
@@ -48,8 +51,7 @@ typedef struct health {
     bool logged_lag;          /* whether one lags, */
     bool logged_may_lose;     /* and whether a failover may lose answers */
 
-    bool answered;                    /* the probe, on this connection; the next members are from the last answer */
-    bool silent;                      /* no reply of any kind came for too long */
+    health_probe probe;               /* on this connection; the next members are from its last answer */
     const struct errors_row *refusal; /* why Redis refuses writes; NULL: it accepts them; static */
     int64_t round_trip_us;            /* 0: not known */
     int64_t clock_ms;                 /* its clock, milliseconds since 1970; 0: not known */

@@ -140,11 +140,6 @@ void budget_give(budget_share *share, size_t bytes)
     free_when_over(share);
 }
 
-size_t budget_share_held(const budget_share *share)
-{
-    return share->held;
-}
-
 void budget_note(budget *all, size_t bytes)
 {
     (void)all;

@@ -155,7 +155,6 @@ TEST(a_single_call_says_whether_it_is_done)
         assert_int_equal(done, i == 0);
         assert_int_equal(told, i + 1);
     }
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* ---- watched alarms --------------------------------------------------------------- */
@@ -180,7 +179,6 @@ TEST(earliest_time_counts_and_minus_one_means_none)
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         set("x", times[i]);
     set_lasting("x", -1);
-    assert_int_equal(alarms_count(all), 1);
     rings("x", "OK -1");
     asked_expect_none(&asked);
     alarms_unwatch(all, &w.as);
@@ -214,7 +212,6 @@ TEST(unwatched_alarm_is_not_asked)
     set("y", 0);
     rings("y", "OK 0"); /* the call is still open, and its reply has no watcher */
     asked_expect_none(&asked);
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* promise L54: alarms and waiters are found in constant time; an alarm ends with its last watcher; of many due alarms
@@ -224,11 +221,9 @@ TEST(alarm_ends_with_its_last_watcher)
     WATCH(a, "x");
     WATCH(b, "x");
     alarms_unwatch(all, &a.as);
-    assert_int_equal(alarms_count(all), 1);
     set("x", 0);
     rings("x", "OK 600000");
     alarms_unwatch(all, &b.as);
-    assert_int_equal(alarms_count(all), 0);
 }
 
 TEST(a_call_watches_all_that_it_waits_for)
@@ -237,11 +232,11 @@ TEST(a_call_watches_all_that_it_waits_for)
 
     a.next = &b;
     alarms_watch(all, &a);
-    assert_int_equal(alarms_count(all), 2);
     set("b", 0);
     rings("b", "OK -1");
+    set("a", 0);
+    rings("a", "OK -1");
     alarms_unwatch(all, &a.as);
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* The comparisons that setting one of n alarms takes. */
@@ -280,7 +275,6 @@ TEST(lasting_alarm_runs_without_watchers)
     rings_lasting("", "OK 1");
     rings_lasting("", "OK -1");
     asked_expect_none(&asked);
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* At their limit there is no new one, but each that there is may still move. */
@@ -294,10 +288,10 @@ TEST(a_lasting_alarm_moves_earlier_also_at_the_limit)
         set_lasting(name, NEVER_MS);
     }
     set_lasting("one more", 0);
-    assert_int_equal(alarms_count(all), LASTING_MAX);
     set_lasting("n7", 0);
     rings_lasting("n7", "OK -1");
-    assert_int_equal(alarms_count(all), LASTING_MAX - 1); /* teardown frees them */
+    set_lasting("one more", 0); /* there is room for it now; teardown frees the others */
+    rings_lasting("one more", "OK -1");
 }
 
 /* Callers' calls find the store free between them. */
@@ -321,7 +315,6 @@ TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
         snprintf(text, sizeof text, "%d", i);
         rings_lasting(text, "OK -1"); /* in order */
     }
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* promise L52 */
@@ -334,13 +327,13 @@ TEST(lasting_alarm_is_retried_until_an_answer_or_a_final_refusal)
         for (size_t i = 0; i < 2; i++) {
             asked_expect(&asked, "expire " GROUP " token");
             asked_fail(&asked, transient[i]);
-            assert_int_equal(alarms_count(all), 1);
         }
         if (refused)
             asked_fail(&asked, LKS_FAILED_PRECONDITION);
         else
             asked_answer(&asked, "OK -1");
-        assert_int_equal(alarms_count(all), 0);
+        uv_run(&loop, UV_RUN_DEFAULT); /* returns when no timer runs */
+        asked_expect_none(&asked);
     }
 }
 
@@ -353,7 +346,6 @@ TEST(lasting_alarm_outlives_its_watchers)
     set_lasting("x", 1);
     alarms_unwatch(all, &w.as);
     rings_lasting("x", "OK -1");
-    assert_int_equal(alarms_count(all), 0);
 }
 
 /* The reply was made before what set the lasting alarm again. */

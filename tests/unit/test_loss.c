@@ -1,4 +1,4 @@
-/* The watch for data loss of the store, on a real loop. */
+/* The watch for data loss of the store. */
 /* promise L55 */
 
 #include "asked_store.h"
@@ -9,7 +9,6 @@ struct waiters {
     size_t woken;
 };
 
-static uv_loop_t loop;
 static store asked;
 static waiters waiting;
 static loss *watch;
@@ -26,26 +25,22 @@ void waiters_missed(waiters *all)
 
 static int setup(void **state)
 {
-    (void)state;
-    uv_loop_init(&loop);
-    asked = (store){.loop = &loop};
+    asked = (store){0};
     waiting = (waiters){.any = true};
-    watch = loss_new(&loop, &asked, &waiting);
+    watch = loss_new(&asked, &waiting);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    loss_close(watch);
-    while (uv_run(&loop, UV_RUN_DEFAULT))
-        ;
-    return uv_loop_close(&loop);
+    loss_free(watch);
+    return 0;
 }
 
 /* The reply to the next question, NULL: the store is away; how often all have been woken then. */
 static void answers(const char *reply, size_t woken)
 {
+    loss_look(watch); /* a second has passed */
     assert_int_equal(strncmp(asked_next(&asked), "mark_read ls:{0}: ", strlen("mark_read ls:{0}: ")), 0);
     if (reply)
         asked_answer(&asked, reply);
@@ -56,7 +51,7 @@ static void answers(const char *reply, size_t woken)
 
 TEST(another_mark_wakes_everyone)
 {
-    loss_begin(watch);
+    loss_look_now(watch);
     answers("OK first", 0);
     answers("OK first", 0);
     answers("OK second", 1);
@@ -66,9 +61,10 @@ TEST(another_mark_wakes_everyone)
 TEST(first_mark_is_requested_without_waiters)
 {
     waiting.any = false;
-    loss_begin(watch);
+    loss_look(watch);
+    assert_int_equal(asked.n, 0);
+    loss_look_now(watch);
     answers("OK first", 0);
-    uv_run(&loop, UV_RUN_ONCE); /* the timer */
     assert_int_equal(asked.n, 1);
 }
 
@@ -78,7 +74,7 @@ TEST(invalid_mark_is_ignored)
 {
     static const char *const replies[] = {NULL, "OK 0", "OK", "=1"};
 
-    loss_begin(watch);
+    loss_look_now(watch);
     answers("OK first", 0);
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++)
         answers(replies[i], 0);
@@ -89,10 +85,12 @@ TEST(each_offer_is_another)
 {
     char first[ASKED_TEXT_BYTES];
 
-    loss_begin(watch);
+    loss_look_now(watch);
     strcpy(first, asked_next(&asked));
     asked_answer(&asked, "OK first");
+    loss_look(watch);
     assert_string_not_equal(asked_next(&asked), first);
+    asked_answer(&asked, "OK first");
 }
 
 /* Each has a mark of its own; a part that does not answer keeps no other from being asked. */
@@ -108,10 +106,10 @@ TEST(each_part_of_the_store_is_asked)
         {"ls:{0}:", NULL, 2}, {"ls:{10}:", "OK second", 2}, {"ls:{10}:", "OK second", 1}, {"ls:{0}:", "OK another", 1}};
 
     asked.n_parts = 2;
-    loss_begin(watch);
+    loss_look_now(watch);
     for (size_t i = 0; i < 4; i++) {
-        while (asked.n <= i)
-            uv_run(&loop, UV_RUN_DEFAULT);
+        loss_look(watch);
+        assert_true(asked.n > i);
         assert_memory_equal(asked.asked[i].call->base.data, questions[i].base, strlen(questions[i].base));
         asked.n_parts = questions[i].n_parts;
         if (i == 2)
@@ -123,14 +121,11 @@ TEST(each_part_of_the_store_is_asked)
     assert_int_equal(waiting.woken, 1);
 }
 
-TEST(one_question_at_a_time_and_none_after_the_stop)
+TEST(one_question_at_a_time)
 {
-    loss_begin(watch);
-    loss_begin(watch); /* the subscription is established again */
-    assert_int_equal(asked.n, 1);
-    loss_stop(watch);
+    loss_look_now(watch);
+    loss_look_now(watch); /* the subscription is established again */
     answers("OK first", 0);
-    uv_run(&loop, UV_RUN_DEFAULT); /* returns: no timer runs */
     assert_int_equal(asked.n, 1);
 }
 

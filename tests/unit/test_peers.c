@@ -7,7 +7,6 @@
 #define NOTE "version=1.0 commit=abc policy=none wait-ms=1000"
 #define DIFFERS "another server on this store differs: "
 
-static uv_loop_t loop;
 static store asked;
 static peers *others;
 static size_t looks;
@@ -22,24 +21,21 @@ static void on_look(void *arg, const char *text)
 static int setup(void **state)
 {
     looks = 0;
-    uv_loop_init(&loop);
-    asked = (store){.loop = &loop};
-    others = peers_new(&(peers_options){.loop = &loop, .store = &asked, .server = "server-a", .on_look = on_look});
+    asked = (store){0};
+    others = peers_new(&(peers_options){.store = &asked, .server = "server-a", .on_look = on_look});
     peers_note(others, NOTE);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    peers_close(others);
-    while (uv_run(&loop, UV_RUN_DEFAULT))
-        ;
-    return uv_loop_close(&loop);
+    peers_free(others);
+    return 0;
 }
 
 static void look(const char *reply, const char *expected)
 {
-    peers_begin(others);
+    peers_look(others);
     asked_expect(&asked, "server_note " STORE_META_BASE " server-a " NOTE " 5000");
     asked_answer(&asked, reply);
     assert_string_equal(differs, expected);
@@ -70,13 +66,13 @@ TEST(missing_setting_is_not_a_difference)
 
 TEST(invalid_answer_changes_nothing)
 {
-    peers_begin(others);
+    peers_look(others);
     asked_fail(&asked, LKS_UNAVAILABLE);
-    peers_begin(others);
+    peers_look(others);
     asked_answer(&asked, "=OK");
     assert_int_equal(looks, 0);
-    peers_begin(others);
-    peers_begin(others);
+    peers_look(others);
+    peers_look(others);
     assert_int_equal(asked.n, 3);
 }
 
