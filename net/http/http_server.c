@@ -48,7 +48,7 @@ typedef struct connection {
     size_t kept_len, kept_room;
     size_t seen; /* of the kept bytes; they do not contain the end of a head */
     size_t dropped;
-    bool closes, ready, paused, new_request, body_begun;
+    bool closes, paused, new_request, body_begun;
     TAILQ_ENTRY(connection) next;
 } connection;
 
@@ -133,7 +133,7 @@ static void drop_rest(connection *c)
     c->state = DROPPING;
     stream_unfinished(c->stream, true, true);
     if (c->body.state == HTTP1_BODY_WHOLE)
-        stream_close(c->stream);
+        stream_end(c->stream, STREAM_ENDED);
 }
 
 static void read_on(connection *c)
@@ -156,7 +156,7 @@ static void on_answer(void *arg, const http_answer *a)
     write_answer(c, a);
     c->state = HEAD;
     c->new_request = true;
-    stream_idle(c->stream, c->ready);
+    stream_idle(c->stream, true);
     if (c->closes)
         drop_rest(c);
     read_on(c);
@@ -221,9 +221,7 @@ static http1_verdict begin_exchange(connection *c, const char *bytes, size_t len
     c->body = http1_body_of(&head);
     c->body_begun = false;
     stream_idle(c->stream, false);
-    if (!c->ready)
-        stream_ready(c->stream);
-    c->ready = true;
+    stream_ready(c->stream);
     http_exchange_begin(c->exchange);
     if (c->exchange && head.expects && c->body.state != HTTP1_BODY_WHOLE)
         send_continue(c);
@@ -297,7 +295,7 @@ static void drop(connection *c, size_t len)
 {
     c->dropped += len;
     if (c->dropped > DROPPED_BYTES_MAX)
-        stream_close(c->stream);
+        stream_end(c->stream, STREAM_ENDED);
 }
 
 /* Uses as many as it can of the kept bytes and of these. */

@@ -40,8 +40,8 @@ typedef struct connection {
     uint8_t *left;      /* read and not processed, because the connection had to stop */
     size_t left_len;
     uint64_t left_ns, read_ns; /* when `left` was read; when the bytes in process were */
-    bool ready, reading;
-    bool took; /* the bytes in process contained a message */
+    bool reading;              /* bytes are in process */
+    bool took;                 /* they contained a message */
 } connection;
 
 /* A request in progress. */
@@ -242,6 +242,7 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len)
 {
+    bool was_handshake_done = c->reader.handshake_done;
     size_t taken;
 
     c->reading = true;
@@ -253,14 +254,13 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (stream_is_closing(c->stream))
         return;
-    if (c->reader.handshake_done && !c->ready) {
-        c->ready = true;
+    if (c->reader.handshake_done && !was_handshake_done) {
         stream_ready(c->stream);
         stream_idle(c->stream, c->in_flight == 0);
     }
     if (taken < len)
         keep_left(c, data + taken, len - taken);
-    stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
+    stream_unfinished(c->stream, c->reader.handshake_done && !sp_reader_idle(&c->reader), c->took);
     if (must_stop(c))
         stream_pause(c->stream);
 }

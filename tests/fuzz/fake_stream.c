@@ -165,11 +165,6 @@ void stream_end(stream *s, stream_reason why)
     s->closing = true;
 }
 
-void stream_close(stream *s)
-{
-    s->closing = true;
-}
-
 void stream_end_output(stream *s)
 {
     (void)s;
