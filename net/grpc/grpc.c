@@ -262,10 +262,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 /* Resumes reading, unless calls queue or another reason prevents it. */
 static void on_room(void *arg)
 {
-    grpc_connection *c = arg;
-
-    c->paused = false;
-    stream_resume(c->stream);
+    stream_resume(((grpc_connection *)arg)->stream);
 }
 
 /* Whether so much waits that none of its calls may start. */
@@ -279,8 +276,8 @@ void grpc_output_waits(grpc_connection *c, size_t bytes)
 {
     c->waiting = bytes;
     c->all->options.sink->hold(c->peer.caller, is_held(c));
-    if (is_held(c) && c->paused)
-        on_room(c);
+    if (is_held(c))
+        stream_resume(c->stream);
 }
 
 /* ---- connections -------------------------------------------------------------------- */
@@ -373,10 +370,8 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (!fine)
         mark_ending(c, STREAM_TOO_COSTLY);
     settle(c);
-    if (!c->paused && !is_held(c) && c->all->options.sink->queues(c->peer.caller)) {
-        c->paused = true;
+    if (!is_held(c) && c->all->options.sink->queues(c->peer.caller))
         stream_pause(c->stream);
-    }
     if (broken && c->state != GRPC_ENDING) { /* its GOAWAY goes out, then the connection ends */
         c->state = GRPC_ENDING;
         c->why = STREAM_BROKEN;
@@ -507,7 +502,7 @@ static void check_life(grpc_connection *c, uint64_t now_ns)
 {
     if (c->state == GRPC_ENDING || !c->ready)
         return;
-    if (c->paused || is_held(c)) /* nothing is read from it, or nothing is written to it */
+    if (!stream_is_read(c->stream) || is_held(c)) /* nothing is read from it, or nothing is written to it */
         grpc_life_heard(&c->life, now_ns);
     grpc_life_due due = grpc_life_look(&c->life, &c->all->options.life, now_ns);
     if (due == LIFE_GONE)
@@ -531,8 +526,7 @@ void grpc_server_tick(grpc_server *all)
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {
-        /* Bytes are not read while it is paused. */
-        if (s->from->state == GRPC_ENDING || s->from->paused || grpc_call_tick(s, now_ns))
+        if (s->from->state == GRPC_ENDING || !stream_is_read(s->from->stream) || grpc_call_tick(s, now_ns))
             continue;
         mark_ending(s->from, s->phase == GRPC_HEADERS ? STREAM_NOT_FINISHED : STREAM_NOT_TAKEN);
         settle(s->from);

@@ -104,9 +104,8 @@ typedef struct grpc_connection {
     size_t waiting;            /* bytes of their output */
     uint64_t moved_ns;         /* when the client last took part of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
-    bool ready;  /* the client's SETTINGS came */
-    bool idle;   /* as the stream was told */
-    bool paused; /* not read, because calls queue */
+    bool ready; /* the client's SETTINGS came */
+    bool idle;  /* as the stream was told */
     grpc_connection_state state;
     stream_reason why; /* of END_DUE and ENDING; STREAM_ENDED before */
     grpc_meter meter;

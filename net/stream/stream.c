@@ -194,6 +194,11 @@ void stream_unfinished(stream *s, bool unfinished, bool new_message)
 
 /* ---- properties ------------------------------------------------------------------ */
 
+bool stream_is_read(const stream *s)
+{
+    return s->state == WATCHED || s->state == QUEUED;
+}
+
 bool stream_is_closing(const stream *s)
 {
     return s->state == CLOSING;

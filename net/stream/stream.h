@@ -91,6 +91,9 @@ void stream_produce(stream *s);
 /* Bytes of output that the kernel has not taken. */
 size_t stream_waiting(const stream *s);
 
+/* Whether the stream is neither paused nor closing. */
+bool stream_is_read(const stream *s);
+
 /* Whether the stream is closing. Then its calls need not be served. */
 bool stream_is_closing(const stream *s);
 

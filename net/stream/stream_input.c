@@ -46,8 +46,7 @@ static bool take_kept(stream *s)
 {
     bool any = false;
 
-    while ((s->state == WATCHED || s->state == QUEUED) && s->connection && s->protocol->kept &&
-           s->protocol->kept(s->connection))
+    while (stream_is_read(s) && s->connection && s->protocol->kept && s->protocol->kept(s->connection))
         any = true;
     return any;
 }
