@@ -67,7 +67,7 @@ static const char too_much[] = "too many bytes are under way";
 
 /* ---- the clock ------------------------------------------------------------------------ */
 
-/* Moves the call to its next phase. A running call has a clock of its own. */
+/* Moves the call to its next phase. The clock watches it, except while it runs: then it has a clock of its own. */
 static void enter(grpc_stream *s, grpc_phase phase)
 {
     if (phase == GRPC_RUNNING)
@@ -307,13 +307,12 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
     bool compressed = s->reader.prefix[0] != 0;
 
-    if (compressed && budget_claim_take(&s->held, len)) {
-        s->reading += len;
-    } else if (compressed) {
+    if (compressed && !budget_claim_take(&s->held, len)) {
         free(message);
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
+    s->reading += compressed ? len : 0;
     if (s->phase == GRPC_STREAMING) {
         s->method->message(s->state, message, len);
         free(message);

@@ -11,7 +11,6 @@
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
-    RETRY_AFTER_MS = 100,
     WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng accepts no longer frame, regardless of the message limit */
 };
 
@@ -170,16 +169,6 @@ static void port_close_peer(void *message)
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
 
-static void refuse_skipped(request *r, size_t n_results)
-{
-    lks_error error;
-
-    lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                         "too many bytes are under way");
-    error.retry_after_ms = RETRY_AFTER_MS;
-    frames_refuse(r->from->all->options.frames, &port, r, n_results, &error);
-}
-
 static bool take_message(void *arg, sp_message *message)
 {
     connection *c = arg;
@@ -197,7 +186,7 @@ static bool take_message(void *arg, sp_message *message)
     c->all->in_flight++;
     stream_idle(c->stream, false);
     if (message->skipped)
-        refuse_skipped(r, message->n_results);
+        frames_refuse(c->all->options.frames, &port, r, message->n_results);
     else
         frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
                     message->len - message->ids_len, &c->sender, c->read_ns);
