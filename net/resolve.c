@@ -8,9 +8,13 @@
 
 #include "base/thread.h"
 
+/*   LOOKING_UP --done--> FINISHED --resolve_end, resolve_cancel--> freed
+ *        \--resolve_cancel--> CANCELLED --the thread returns--> freed */
+typedef enum resolution_state { LOOKING_UP, FINISHED, CANCELLED } resolution_state;
+
 struct resolution {
     pthread_mutex_t lock;
-    bool finished, cancelled;
+    resolution_state state;
     int failed; /* getaddrinfo's */
     struct addrinfo *addresses;
     void (*found)(void *arg);
@@ -50,11 +54,11 @@ static void *resolve(void *arg)
     int failed = look_up(resolution->host, resolution->port, 0, &addresses);
 
     pthread_mutex_lock(&resolution->lock);
-    bool cancelled = resolution->cancelled;
+    bool cancelled = resolution->state == CANCELLED;
     if (!cancelled) {
         resolution->addresses = addresses;
         resolution->failed = failed;
-        resolution->finished = true;
+        resolution->state = FINISHED;
         resolution->found(resolution->arg);
     }
     pthread_mutex_unlock(&resolution->lock);
@@ -86,7 +90,7 @@ struct resolution *resolve_start(const char *host, const char *port, void (*foun
 bool resolve_is_over(struct resolution *resolution)
 {
     pthread_mutex_lock(&resolution->lock);
-    bool finished = resolution->finished;
+    bool finished = resolution->state == FINISHED;
     pthread_mutex_unlock(&resolution->lock);
     return finished;
 }
@@ -106,9 +110,9 @@ void resolve_cancel(struct resolution *resolution)
     if (!resolution)
         return;
     pthread_mutex_lock(&resolution->lock);
-    bool finished = resolution->finished;
+    bool finished = resolution->state == FINISHED;
     struct addrinfo *addresses = resolution->addresses;
-    resolution->cancelled = true;
+    resolution->state = CANCELLED;
     pthread_mutex_unlock(&resolution->lock);
     if (addresses)
         freeaddrinfo(addresses);

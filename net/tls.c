@@ -28,8 +28,8 @@ struct tls_context {
 struct tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
-    bool accepted, wants_alpn, over;
-    const char *why;           /* why the connection is over */
+    bool accepted, wants_alpn;
+    const char *why;           /* why the connection is over; NULL: it is not */
     size_t chatter;            /* bytes in `out` that reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
     lks_rpc_name *names;       /* with their texts */
@@ -383,12 +383,6 @@ static bool has_alpn(const tls *t)
     return len > 0;
 }
 
-static void set_over(tls *t, const char *why)
-{
-    t->over = true;
-    t->why = why;
-}
-
 /* Decides whether a failed operation needs more bytes or ends the connection. */
 static void note_failure(tls *t, int result)
 {
@@ -399,17 +393,17 @@ static void note_failure(tls *t, int result)
     if (kind == SSL_ERROR_WANT_READ)
         return;
     if (verified != X509_V_OK)
-        set_over(t, X509_verify_cert_error_string(verified));
+        t->why = X509_verify_cert_error_string(verified);
     else if (kind == SSL_ERROR_ZERO_RETURN)
-        set_over(t, t->accepted ? "closed by the client" : "closed by the server");
+        t->why = t->accepted ? "closed by the client" : "closed by the server";
     else
-        set_over(t, reason ? reason : "broken");
+        t->why = reason ? reason : "broken";
 }
 
 tls_state tls_handshake(tls *t)
 {
     ERR_clear_error();
-    if (t->over)
+    if (t->why)
         return TLS_OVER;
     int result = SSL_do_handshake(t->ssl);
     if (result != 1)
@@ -417,9 +411,9 @@ tls_state tls_handshake(tls *t)
     else if (t->accepted)
         take_peer_name(t);
     if (result == 1 && t->wants_alpn && !has_alpn(t))
-        set_over(t, t->accepted ? "the client did not request the protocol of this address"
-                                : "the server speaks another protocol");
-    if (t->over)
+        t->why = t->accepted ? "the client did not request the protocol of this address"
+                             : "the server speaks another protocol";
+    if (t->why)
         return TLS_OVER;
     return result == 1 ? TLS_UP : TLS_HANDSHAKE;
 }
@@ -427,7 +421,7 @@ tls_state tls_handshake(tls *t)
 int tls_read(tls *t, uint8_t *data, size_t len)
 {
     ERR_clear_error();
-    if (t->over)
+    if (t->why)
         return -1;
     size_t before = tls_pending(t);
     int n = SSL_read(t->ssl, data, len < INT_MAX ? (int)len : INT_MAX);
@@ -435,8 +429,8 @@ int tls_read(tls *t, uint8_t *data, size_t len)
     if (n <= 0)
         note_failure(t, n);
     if (t->chatter > CHATTER_BYTES_MAX)
-        set_over(t, "the peer does not read the TLS answers that it requests");
-    if (t->over)
+        t->why = "the peer does not read the TLS answers that it requests";
+    if (t->why)
         return -1;
     return n > 0 ? n : 0;
 }
@@ -446,14 +440,14 @@ bool tls_write(tls *t, const uint8_t *data, size_t len)
     size_t written;
 
     ERR_clear_error();
-    if (t->over || len == 0)
-        return !t->over;
+    if (t->why || len == 0)
+        return !t->why;
     int result = SSL_write_ex(t->ssl, data, len, &written);
     if (result != 1)
         note_failure(t, result);
-    if (result != 1 && !t->over)
-        set_over(t, "broken"); /* writing to memory never waits */
-    return !t->over;
+    if (result != 1 && !t->why)
+        t->why = "broken"; /* writing to memory never waits */
+    return !t->why;
 }
 
 size_t tls_pending(const tls *t)

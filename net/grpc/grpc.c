@@ -36,8 +36,10 @@ static const uint8_t KEEPALIVE[8] = "alive?";
  * follow, or nghttp2 continues to read. */
 static void mark_ending(grpc_connection *c, stream_reason why)
 {
-    if (c->why == STREAM_ENDED)
-        c->why = why;
+    if (c->state >= GRPC_END_DUE)
+        return;
+    c->state = GRPC_END_DUE;
+    c->why = why;
 }
 
 /* Call it when everything that the client sent before it read the first GOAWAY has arrived. The final GOAWAY names the
@@ -47,11 +49,12 @@ static void send_final_goaway(grpc_connection *c)
     nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
                           NGHTTP2_NO_ERROR, NULL, 0);
     grpc_meter_no_more_calls(&c->meter);
-    c->goaway = GOAWAY_FINAL_SENT;
+    c->state = GRPC_FINAL_SENT;
 }
 
 static void end_session(grpc_connection *c)
 {
+    c->state = GRPC_ENDING;
     if (c->why == STREAM_TOO_MANY_PINGS)
         nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
                               NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)TOO_MANY_PINGS, sizeof TOO_MANY_PINGS - 1);
@@ -71,16 +74,13 @@ static bool settle(grpc_connection *c)
         s->stops = false;
         nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
     }
-    if (c->goaway == GOAWAY_FINAL_DUE) {
+    if (c->state != GRPC_FINAL_DUE && c->state != GRPC_END_DUE)
+        return any;
+    if (c->state == GRPC_FINAL_DUE)
         send_final_goaway(c);
-        any = true;
-    }
-    if (c->why != STREAM_ENDED && !c->ending) {
+    else
         end_session(c);
-        c->ending = true;
-        any = true;
-    }
-    return any;
+    return true;
 }
 
 /* ---- limit of concurrent calls ---------------------------------------------------------- */
@@ -178,8 +178,8 @@ static bool take_ping(grpc_connection *c, const nghttp2_ping *ping)
 
     if (!(ping->hd.flags & NGHTTP2_FLAG_ACK))
         return life->ping_min_ms == 0 || grpc_life_ping(&c->life, life, clock_now_ns());
-    if (c->goaway == GOAWAY_NOTICE_SENT && memcmp(ping->opaque_data, KEEPALIVE, sizeof KEEPALIVE) != 0)
-        c->goaway = GOAWAY_FINAL_DUE;
+    if (c->state == GRPC_NOTICE_SENT && memcmp(ping->opaque_data, KEEPALIVE, sizeof KEEPALIVE) != 0)
+        c->state = GRPC_FINAL_DUE;
     return true;
 }
 
@@ -262,20 +262,22 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 /* Resumes reading, unless calls queue or another reason prevents it. */
 static void on_room(void *arg)
 {
-    grpc_connection *c = arg;
+    stream_resume(((grpc_connection *)arg)->stream);
+}
 
-    c->paused = false;
-    stream_resume(c->stream);
+/* Whether so much waits that none of its calls may start. */
+static bool is_held(const grpc_connection *c)
+{
+    return c->waiting >= OUTPUT_BYTES_MAX;
 }
 
 /* Frames that open windows for answers are read even while calls queue because of waiting answers. */
 void grpc_output_waits(grpc_connection *c, size_t bytes)
 {
     c->waiting = bytes;
-    c->held = bytes >= OUTPUT_BYTES_MAX;
-    c->all->options.sink->hold(c->peer.caller, c->held);
-    if (c->held && c->paused)
-        on_room(c);
+    c->all->options.sink->hold(c->peer.caller, is_held(c));
+    if (is_held(c))
+        stream_resume(c->stream);
 }
 
 /* ---- connections -------------------------------------------------------------------- */
@@ -359,7 +361,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     grpc_connection *c = arg;
     size_t good;
 
-    if (c->ending)
+    if (c->state == GRPC_ENDING)
         return;
     if (c->all->options.life.keepalive_ms > 0)
         grpc_life_heard(&c->life, clock_now_ns());
@@ -368,14 +370,12 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (!fine)
         mark_ending(c, STREAM_TOO_COSTLY);
     settle(c);
-    if (!c->paused && !c->held && c->all->options.sink->queues(c->peer.caller)) {
-        c->paused = true;
+    if (!is_held(c) && c->all->options.sink->queues(c->peer.caller))
         stream_pause(c->stream);
-    }
-    if (broken && !c->ending)
+    if (broken && c->state != GRPC_ENDING) { /* its GOAWAY goes out, then the connection ends */
+        c->state = GRPC_ENDING;
         c->why = STREAM_BROKEN;
-    if (broken)
-        c->ending = true; /* its GOAWAY goes out, then the connection ends */
+    }
     stream_produce(c->stream);
 }
 
@@ -412,7 +412,8 @@ static bool produce(grpc_connection *c, bool *all)
 
 static bool is_over(const grpc_connection *c)
 {
-    return c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
+    return c->state == GRPC_ENDING ||
+           (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
 }
 
 /* Closing drops unwritten output, so it waits for on_drained. */
@@ -490,18 +491,18 @@ lks_code grpc_server_listen(grpc_server *all, const stream_address *at, uint16_t
 /* Tells the client to send no new calls, in two steps, so that calls already on their way are accepted. */
 static void begin_goaway(grpc_connection *c)
 {
-    if (c->goaway != GOAWAY_NONE)
+    if (c->state != GRPC_OPEN)
         return;
     nghttp2_submit_shutdown_notice(c->session);
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-    c->goaway = GOAWAY_NOTICE_SENT;
+    c->state = GRPC_NOTICE_SENT;
 }
 
 static void check_life(grpc_connection *c, uint64_t now_ns)
 {
-    if (c->ending || !c->ready)
+    if (c->state == GRPC_ENDING || !c->ready)
         return;
-    if (c->paused || c->held) /* nothing is read from it, or nothing is written to it */
+    if (!stream_is_read(c->stream) || is_held(c)) /* nothing is read from it, or nothing is written to it */
         grpc_life_heard(&c->life, now_ns);
     grpc_life_due due = grpc_life_look(&c->life, &c->all->options.life, now_ns);
     if (due == LIFE_GONE)
@@ -525,9 +526,9 @@ void grpc_server_tick(grpc_server *all)
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {
-        if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* bytes are not read while paused */
+        if (s->from->state == GRPC_ENDING || !stream_is_read(s->from->stream) || grpc_call_tick(s, now_ns))
             continue;
-        mark_ending(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
+        mark_ending(s->from, s->phase == GRPC_HEADERS ? STREAM_NOT_FINISHED : STREAM_NOT_TAKEN);
         settle(s->from);
         stream_produce(s->from->stream);
     }

@@ -23,14 +23,12 @@ enum {
     OPEN_MESSAGE_BYTES = 4096,           /* of a method without rights */
 };
 
-static void answer_error(grpc_stream *s, const lks_error *error);
-
 static void refuse(grpc_stream *s, lks_code code, lks_reason reason, const char *why)
 {
     lks_error error;
 
     lks_error_set_reason(&error, code, LKS_APPLIED_NO, reason, "%s", why);
-    answer_error(s, &error);
+    grpc_stream_finish(s, &error);
 }
 
 /* ---- memory --------------------------------------------------------------------------- */
@@ -69,13 +67,14 @@ static const char too_much[] = "too many bytes are under way";
 
 /* ---- the clock ------------------------------------------------------------------------ */
 
-static void watch(grpc_stream *s, bool watched)
+/* Moves the call to its next phase. The clock watches it, except while it runs: then it has a clock of its own. */
+static void enter(grpc_stream *s, grpc_phase phase)
 {
-    if (watched && !s->watched)
-        TAILQ_INSERT_TAIL(&s->all->watched, s, in_watched);
-    else if (!watched && s->watched)
+    if (phase == GRPC_RUNNING)
         TAILQ_REMOVE(&s->all->watched, s, in_watched);
-    s->watched = watched;
+    else if (s->phase == GRPC_RUNNING)
+        TAILQ_INSERT_TAIL(&s->all->watched, s, in_watched);
+    s->phase = phase;
 }
 
 /* Starts the time limit for the next message. */
@@ -100,8 +99,7 @@ static bool stalls(const grpc_stream *s, uint64_t moved_ns, uint64_t now_ns)
 
 static void reset(grpc_stream *s)
 {
-    s->phase = GRPC_ANSWERED;
-    s->finished = true;
+    enter(s, GRPC_ANSWERED);
     nghttp2_submit_rst_stream(s->from->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
     stream_produce(s->from->stream);
 }
@@ -117,7 +115,7 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
             return false;
         reset(s);
     } else if (late && s->phase != GRPC_ANSWERED) {
-        if (!s->begun)
+        if (s->phase == GRPC_HEADERS)
             return false; /* nothing else can arrive before the end of the headers */
         if (s->phase == GRPC_HTTP) {
             grpc_http_late(s);
@@ -155,7 +153,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     all->in_flight++;
     s->too_much = !budget_claim_take(&s->held, CALL_BYTES);
     expect_input(s);
-    watch(s, true);
+    TAILQ_INSERT_TAIL(&all->watched, s, in_watched);
     return s;
 }
 
@@ -175,7 +173,6 @@ static void drop_output(grpc_stream *s)
 static void free_call(grpc_stream *s)
 {
     s->all->in_flight--;
-    watch(s, false);
     drop_input(s);
     free(s->status);
     lks_rpc_arena_free(s->arena);
@@ -192,21 +189,18 @@ void grpc_call_detach(grpc_stream *s)
     c->n_whole -= s->whole;
     if (s->stops)
         TAILQ_REMOVE(&c->stops, s, in_stops);
-    watch(s, false);
     drop_output(s);
     s->from = NULL;
-    if (s->phase == GRPC_HTTP)
-        grpc_http_detach(s);
-    if (s->method && s->state) {
-        void *state = s->state;
-        s->state = NULL;
-        s->method->closed(state);
-    }
-    if (s->phase != GRPC_RUNNING) {
-        free_call(s);
+    if (s->phase == GRPC_RUNNING) {
+        s->all->options.sink->abandon(s->running); /* the call may have ended */
         return;
     }
-    s->all->options.sink->abandon(s->running); /* the call may have ended */
+    TAILQ_REMOVE(&s->all->watched, s, in_watched);
+    if (s->phase == GRPC_HTTP)
+        http_exchange_leave(s->http);
+    if (s->state)
+        s->method->closed(s->state);
+    free_call(s);
 }
 
 /* ---- headers ------------------------------------------------------------------------ */
@@ -219,13 +213,6 @@ void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, cons
     s->too_much = !budget_claim_take(&s->held, name_len + value_len + GRPC_FIELD_BYTES);
     if (!s->too_much)
         http_fields_add(&s->headers, s->arena, (const char *)name, name_len, (const char *)value, value_len);
-}
-
-const char *grpc_stream_header(const grpc_stream *s, const char *name)
-{
-    lks_rpc_slice value = grpc_headers_value(s, name);
-
-    return value.len > 0 ? value.data : NULL;
 }
 
 static lks_code check_call(const grpc_stream *s, const credentials *who, const char *path, lks_rpc_effect effect,
@@ -250,10 +237,10 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
     lks_error error = {0};
 
     if (method->effect && check_call(s, &who, method->path, method->effect, &error) != LKS_OK) {
-        answer_error(s, &error);
+        grpc_stream_finish(s, &error);
         return;
     }
-    s->phase = GRPC_STREAMING;
+    enter(s, GRPC_STREAMING);
     s->method = method;
     if (!method->effect && s->reader.bytes_max > OPEN_MESSAGE_BYTES)
         s->reader.bytes_max = OPEN_MESSAGE_BYTES;
@@ -296,7 +283,7 @@ static void begin_grpc(grpc_stream *s)
     else if (streaming)
         begin_streaming(s, streaming);
     else if (check_call(s, &who, path, 0, &error) != LKS_OK)
-        answer_error(s, &error);
+        grpc_stream_finish(s, &error);
     if (timeout_ms > 0)
         s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;
     s->timeout_ms = timeout_ms;
@@ -304,8 +291,10 @@ static void begin_grpc(grpc_stream *s)
 
 void grpc_call_begin(grpc_stream *s)
 {
-    s->begun = true;
-    if (s->from->site && !is_grpc(s))
+    bool is_http = s->from->site && !is_grpc(s);
+
+    enter(s, is_http ? GRPC_HTTP : GRPC_READING);
+    if (is_http)
         grpc_http_begin(s);
     else
         begin_grpc(s);
@@ -316,17 +305,16 @@ void grpc_call_begin(grpc_stream *s)
 /* Takes a complete message and owns it. */
 static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
-    s->compressed = s->reader.prefix[0] != 0;
-    if (s->compressed && budget_claim_take(&s->held, len)) {
-        s->reading += len;
-    } else if (s->compressed) {
+    bool compressed = s->reader.prefix[0] != 0;
+
+    if (compressed && !budget_claim_take(&s->held, len)) {
         free(message);
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
+    s->reading += compressed ? len : 0;
     if (s->phase == GRPC_STREAMING) {
-        if (s->state)
-            s->method->message(s->state, message, len);
+        s->method->message(s->state, message, len);
         free(message);
         budget_claim_give(&s->held, s->reading);
         s->reading = 0;
@@ -347,7 +335,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
     if (s->phase == GRPC_ANSWERED)
         return;
     if (s->phase == GRPC_HTTP) {
-        grpc_http_data(s, data, len);
+        http_exchange_body(s->http, data, len);
         return;
     }
     if (!budget_claim_take(&s->held, len)) {
@@ -359,7 +347,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
         uint8_t *message;
         size_t used, message_len;
         if (grpc_read(&s->reader, data, len, &used, &message, &message_len, &error) != LKS_OK) {
-            answer_error(s, &error);
+            grpc_stream_finish(s, &error);
             return;
         }
         if (message)
@@ -409,8 +397,7 @@ static void run(grpc_stream *s)
         .read_metadata = grpc_headers_read_metadata,
         .metadata = s,
     };
-    s->phase = GRPC_RUNNING;
-    watch(s, false);
+    enter(s, GRPC_RUNNING);
     to->take(to->arg, &call, s->arena, on_done, s);
     if (s->phase == GRPC_RUNNING && s->arena)
         keep_arena(s);
@@ -424,10 +411,10 @@ void grpc_call_half_close(grpc_stream *s)
     s->whole = true;
     s->from->n_whole++;
     if (s->phase == GRPC_HTTP)
-        grpc_http_half_close(s);
+        http_exchange_run(s->http);
     else if (!grpc_reader_idle(&s->reader))
         refuse(s, LKS_INTERNAL, LKS_REASON_NONE, "the last message is incomplete");
-    else if (s->phase == GRPC_STREAMING && s->state)
+    else if (s->phase == GRPC_STREAMING)
         s->method->half_closed(s->state);
     else if (s->phase == GRPC_READING && !s->request)
         refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call must have exactly one message");
@@ -454,8 +441,9 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
     (void)session;
     (void)stream_id;
     (void)user;
+    bool is_answered = s->phase == GRPC_ANSWERED;
 
-    if (!o && !s->finished)
+    if (!o && !is_answered)
         return NGHTTP2_ERR_DEFERRED;
     size_t n = o ? (o->len - o->done < len ? o->len - o->done : len) : 0;
     if (n > 0)
@@ -471,7 +459,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
     budget_claim_give(&s->held, n);
     if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
         note_moved(s);
-    if (TAILQ_EMPTY(&s->output) && s->finished) {
+    if (TAILQ_EMPTY(&s->output) && is_answered) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (!s->is_http) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -494,7 +482,7 @@ static void respond(grpc_stream *s)
     }
     s->responded = true;
     grpc_headers_head(s, &f);
-    if (!s->finished || !TAILQ_EMPTY(&s->output)) {
+    if (s->phase != GRPC_ANSWERED || !TAILQ_EMPTY(&s->output)) {
         nghttp2_submit_response(s->from->session, s->id, f.list, f.n, &provider);
     } else if (s->added && s->added->headers.n > 0) { /* which would become trailers */
         nghttp2_submit_headers(s->from->session, NGHTTP2_FLAG_NONE, s->id, NULL, f.list, f.n, NULL);
@@ -505,23 +493,17 @@ static void respond(grpc_stream *s)
     }
 }
 
-static void finish(grpc_stream *s, const lks_error *status)
+void grpc_stream_finish(grpc_stream *s, const lks_error *status)
 {
-    s->phase = GRPC_ANSWERED;
-    s->finished = true;
+    if (!s->from || s->phase == GRPC_ANSWERED)
+        return;
+    enter(s, GRPC_ANSWERED);
     s->code = status->code;
     s->status = status->code == LKS_OK ? NULL : malloc(sizeof *s->status);
     if (s->status)
         *s->status = *status;
     drop_input(s);
-    watch(s, true);
     respond(s);
-}
-
-static void answer_error(grpc_stream *s, const lks_error *error)
-{
-    if (s->from && s->phase != GRPC_ANSWERED)
-        finish(s, error);
 }
 
 /* Takes ownership of the bytes. False: `data` is NULL, or there are too many bytes. */
@@ -555,13 +537,12 @@ void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, u
 {
     const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
 
-    s->phase = GRPC_ANSWERED;
-    s->finished = s->responded = s->is_http = true;
+    enter(s, GRPC_ANSWERED);
+    s->is_http = true;
     if (body && !add_bytes(s, body, len)) {
         reset(s);
         return;
     }
-    watch(s, true);
     nghttp2_submit_response(s->from->session, s->id, fields, n, body ? &provider : NULL);
     stream_produce(s->from->stream);
 }
@@ -577,61 +558,43 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
         protobuf_c_message_pack(response, packed);
     if (packed && add_output(s, packed, len)) {
         grpc_headers_hint(s, response);
-        finish(s, &ok);
+        grpc_stream_finish(s, &ok);
         return;
     }
     bool too_long = len > s->all->options.message_bytes_max;
     lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
                          too_long ? LKS_REASON_TOO_LARGE : LKS_REASON_TOO_MANY_CALLS, "%s",
                          too_long ? "the response is too long" : too_much);
-    finish(s, &error);
+    grpc_stream_finish(s, &error);
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
                     const lks_rpc_additions *added)
 {
     grpc_stream *s = arg;
-    const grpc_connection *from = s->from;
 
-    if (from && added) {
+    if (!s->from) {
+        free_call(s);
+        return;
+    }
+    if (added) {
         http_fields_put(&s->reply_headers, s->arena, "", &added->headers);
         http_fields_put(&s->trailers, s->arena, "", &added->trailers);
     }
     s->added = added;
-    if (!from) {
-        s->phase = GRPC_ANSWERED;
-        free_call(s);
-    } else if (error->code != LKS_OK) {
-        answer_error(s, error);
-    } else {
+    if (error->code != LKS_OK)
+        grpc_stream_finish(s, error);
+    else
         answer_message(s, method, response);
-    }
-    if (from) {
-        s->added = NULL;
-        forget_arena(s);
-    }
+    s->added = NULL;
+    forget_arena(s);
 }
 
 /* ---- streaming methods ---------------------------------------------------------------- */
 
-bool grpc_stream_compressed(const grpc_stream *s)
-{
-    return s->compressed;
-}
-
-void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value)
-{
-    http_fields_add(&s->reply_headers, s->arena, name, strlen(name), value, strlen(value));
-}
-
-void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value)
-{
-    http_fields_add(&s->trailers, s->arena, name, strlen(name), value, strlen(value));
-}
-
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
 {
-    if (!s->from || s->finished)
+    if (!s->from || s->phase == GRPC_ANSWERED)
         return;
     if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's text for RESOURCE_EXHAUSTED */
         reset(s);
@@ -642,17 +605,6 @@ void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
         return;
     }
     respond(s);
-}
-
-size_t grpc_stream_waiting(const grpc_stream *s)
-{
-    return s->waiting;
-}
-
-void grpc_stream_finish(grpc_stream *s, const lks_error *status)
-{
-    if (s->from && !s->finished)
-        finish(s, status);
 }
 
 void grpc_call_stop(grpc_stream *s)

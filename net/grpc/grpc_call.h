@@ -26,14 +26,10 @@ void grpc_call_half_close(grpc_stream *s);
 bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 
 /* grpc_http.c: a call that is not gRPC, on a connection with a site. In this order: the header fields are complete; the
- * status alone is the answer; further bytes; the end of the request; the time limit has passed; the HTTP/2 stream is
- * gone. */
+ * status alone is the answer; the time limit has passed. */
 void grpc_http_begin(grpc_stream *s);
 void grpc_http_refuse(grpc_stream *s, const char *status); /* also without a site */
-void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len);
-void grpc_http_half_close(grpc_stream *s);
 void grpc_http_late(grpc_stream *s);
-void grpc_http_detach(grpc_stream *s);
 
 /* Sends an HTTP answer: the fields and the body, which the call then owns. */
 void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, uint8_t *body, size_t len);

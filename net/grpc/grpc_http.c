@@ -17,7 +17,6 @@ static void on_answer(void *arg, const http_answer *a)
     char length[24];
     grpc_nv f = {.n = 0};
 
-    s->http = NULL;
     if (body)
         memcpy(body, a->body, a->len);
     grpc_nv_put(&f, ":status", has_body && !body ? "503" : status, sizeof status);
@@ -46,7 +45,6 @@ static void begin(grpc_stream *s)
         host = grpc_headers_value(s, "host").data;
     s->arena = NULL; /* the exchange owns it, and holds its bytes */
     budget_claim_only(&s->held, 0);
-    s->phase = GRPC_HTTP;
     s->http = http_exchange_new(s->from->site, &s->from->peer, arena, &s->headers, method, target, host, on_answer, s);
     if (s->http)
         http_exchange_begin(s->http);
@@ -62,30 +60,11 @@ void grpc_http_begin(grpc_stream *s)
         begin(s);
 }
 
-void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len)
-{
-    http_exchange_body(s->http, data, len);
-}
-
-void grpc_http_half_close(grpc_stream *s)
-{
-    http_exchange_run(s->http);
-}
-
 void grpc_http_late(grpc_stream *s)
 {
     lks_error error;
 
-    if (http_exchange_runs(s->http))
-        return;
     lks_error_set_reason(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                          "the deadline passed before the request was complete");
     http_exchange_fail(s->http, 408, &error);
-}
-
-void grpc_http_detach(grpc_stream *s)
-{
-    if (s->http)
-        http_exchange_leave(s->http);
-    s->http = NULL;
 }

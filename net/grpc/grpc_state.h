@@ -24,11 +24,18 @@ typedef struct grpc_output {
 
 struct grpc_connection;
 
-/*   READING --whole request--> RUNNING --done--> ANSWERED
- *      \--streaming method--> STREAMING --finish--> ANSWERED
- *       \--not gRPC--> HTTP --answer--> ANSWERED
- *        \--refused--> ANSWERED                                  */
-typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_HTTP, GRPC_ANSWERED } grpc_phase;
+/*   HEADERS --gRPC--> READING --whole request--> RUNNING --done--> ANSWERED (no more output comes)
+ *      \                 |\--streaming method--> STREAMING --finish, or too much waits--> ANSWERED
+ *       \                 \--refused--> ANSWERED
+ *        \--not gRPC--> HTTP --answer--> ANSWERED */
+typedef enum grpc_phase {
+    GRPC_HEADERS,
+    GRPC_READING,
+    GRPC_RUNNING,
+    GRPC_STREAMING,
+    GRPC_HTTP,
+    GRPC_ANSWERED
+} grpc_phase;
 
 struct grpc_stream {
     grpc_server *all;
@@ -50,29 +57,39 @@ struct grpc_stream {
     size_t request_len;
     const grpc_streaming_method *method;
     void *state;
-    http_exchange *http;                              /* in the phase HTTP */
-    bool too_much;                                    /* the request did not fit into the budget */
-    bool is_http;                                     /* the answer has no trailers */
-    bool compressed, begun, half_closed, whole, gzip; /* whole: the request is complete; gzip: for the answer */
+    http_exchange *http; /* in the phase HTTP */
+    bool too_much;       /* the request did not fit into the budget */
+    bool is_http;        /* the answer has no trailers */
+    bool half_closed;    /* the client has sent everything */
+    bool whole;          /* it did so before it was answered: the call is in n_whole */
+    bool gzip;           /* for the answer */
     http_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
     size_t waiting; /* bytes of output */
     size_t taken;   /* bytes of it that the client took since moved_ns */
     uint64_t moved_ns;
-    bool responded, finished;
+    bool responded;                 /* the head of the answer was submitted */
     lks_code code;                  /* of its answer */
     const lks_rpc_additions *added; /* to the answer, while it is written; NULL: nothing */
     lks_error *status;              /* further fields; NULL: none */
-    TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
-    bool stops;   /* the client must be told to stop */
-    bool watched; /* by the clock; running calls have their own */
+    TAILQ_ENTRY(grpc_stream) in_connection, in_stops;
+    TAILQ_ENTRY(grpc_stream) in_watched; /* by the clock, while the HTTP/2 stream exists, except in the phase RUNNING */
+    bool stops;                          /* in in_stops: the client must be told to stop */
 };
 
 /* Bytes that a header field counts beyond its name and value (RFC 7541, 4.1). */
 enum { GRPC_FIELD_BYTES = 32, GRPC_HEADER_BYTES_MAX = 16 * 1024 /* of a call; larger ones are refused */ };
 
-/*   NONE --drain--> NOTICE_SENT (GOAWAY, then a ping) --the ping is answered--> FINAL_DUE --> FINAL_SENT */
-typedef enum grpc_goaway { GOAWAY_NONE, GOAWAY_NOTICE_SENT, GOAWAY_FINAL_DUE, GOAWAY_FINAL_SENT } grpc_goaway;
+/*   OPEN --drain--> NOTICE_SENT (GOAWAY, then a ping) --the ping is answered--> FINAL_DUE --> FINAL_SENT
+ *     \------------- mark_ending, in any state before --> END_DUE --> ENDING (nothing more is read) */
+typedef enum grpc_connection_state {
+    GRPC_OPEN,
+    GRPC_NOTICE_SENT,
+    GRPC_FINAL_DUE,
+    GRPC_FINAL_SENT,
+    GRPC_END_DUE,
+    GRPC_ENDING
+} grpc_connection_state;
 
 /* A connection; the part of grpc.c that calls use. */
 typedef struct grpc_connection {
@@ -87,9 +104,10 @@ typedef struct grpc_connection {
     size_t waiting;            /* bytes of their output */
     uint64_t moved_ns;         /* when the client last took part of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
-    bool ready, idle, paused, held, ending;
-    grpc_goaway goaway;
-    stream_reason why; /* why the connection must end; STREAM_ENDED: it need not */
+    bool ready; /* the client's SETTINGS came */
+    bool idle;  /* as the stream was told */
+    grpc_connection_state state;
+    stream_reason why; /* of END_DUE and ENDING; STREAM_ENDED before */
     grpc_meter meter;
     grpc_life life;
     size_t header_bytes; /* of the current header block, decoded */

@@ -32,21 +32,8 @@ typedef struct grpc_streaming_method {
     void *arg;
 } grpc_streaming_method;
 
-/* A metadata value of the call, with a NUL; NULL when there is none. Valid until `closed`. */
-const char *grpc_stream_header(const grpc_stream *s, const char *name);
-
-/* Whether the message in `message` was compressed. */
-bool grpc_stream_compressed(const grpc_stream *s);
-
-/* Adds metadata to send before the first message, and after the last. Copies the texts. */
-void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value);
-void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value);
-
 /* Sends a response message. */
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len);
-
-/* Bytes that the client has not taken. A sender that can wait should wait above some limit. */
-size_t grpc_stream_waiting(const grpc_stream *s);
 
 /* Ends the call with a status (code LKS_OK: success); `closed` follows. */
 void grpc_stream_finish(grpc_stream *s, const lks_error *status);

@@ -174,7 +174,7 @@ static bool read_message(http_exchange *e, lks_error *error)
     lks_rpc_slice message = {.data = (const char *)e->body, .len = e->body_len};
     const void *data;
 
-    if (e->is_get && !read_get(e, &message, error))
+    if (e->verb == VERB_GET && !read_get(e, &message, error))
         return false;
     data = message.data;
     if (e->is_gzip && message.len > 0 && !exchange_inflate(e, message.data, message.len, &data, &message.len, error)) {

@@ -29,6 +29,17 @@ static void drop_body(http_exchange *e)
     e->body_len = e->body_room = 0;
 }
 
+static http_verb verb_of(const char *method)
+{
+    static const char *const names[] = {
+        [VERB_GET] = "GET", [VERB_HEAD] = "HEAD", [VERB_POST] = "POST", [VERB_OPTIONS] = "OPTIONS"};
+    http_verb verb = VERB_OPTIONS;
+
+    while (verb != VERB_OTHER && strcmp(names[verb], method) != 0)
+        verb--;
+    return verb;
+}
+
 http_exchange *http_exchange_new(const http_site *site, const http_peer *from, lks_rpc_arena *arena,
                                  http_fields *fields, const char *method, const char *target, const char *host,
                                  http_exchange_done *done, void *arg)
@@ -51,10 +62,7 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
                          .arg = arg,
                          .received_ns = clock_now_ns(),
                          .arena = arena,
-                         .is_post = strcmp(method, "POST") == 0,
-                         .is_get = strcmp(method, "GET") == 0,
-                         .is_head = strcmp(method, "HEAD") == 0,
-                         .is_options = strcmp(method, "OPTIONS") == 0,
+                         .verb = verb_of(method),
                          .path = path,
                          .query = target[path_len] ? target + path_len + 1 : "",
                          .host = host,
@@ -85,18 +93,18 @@ void exchange_set(http_exchange *e, const char *name, const char *value)
 
 static void answer(http_exchange *e, http_answer *a)
 {
-    if (!e->is_post) { /* a browser or a proxy might cache it, or guess another type */
+    if (e->verb != VERB_POST) { /* a browser or a proxy might cache it, or guess another type */
         exchange_set(e, "x-content-type-options", "nosniff");
         exchange_set(e, "cache-control", "no-store");
     }
     origin_put(e);
     a->fields = &e->answer_fields;
-    a->is_head = e->is_head;
+    a->is_head = e->verb == VERB_HEAD;
     e->done(e->arg, a);
     free_exchange(e);
 }
 
-static void fail(http_exchange *e, unsigned status, const lks_error *error)
+void http_exchange_fail(http_exchange *e, unsigned status, const lks_error *error)
 {
     http_answer a = {0};
 
@@ -109,17 +117,7 @@ static void refuse(http_exchange *e, unsigned status, lks_code code, lks_reason 
     lks_error error;
 
     lks_error_set_reason(&error, code, LKS_APPLIED_NO, reason, "%s", why);
-    fail(e, status, &error);
-}
-
-void http_exchange_fail(http_exchange *e, unsigned status, const lks_error *error)
-{
-    fail(e, status, error);
-}
-
-bool http_exchange_runs(const http_exchange *e)
-{
-    return e->state != EXCHANGE_READING;
+    http_exchange_fail(e, status, &error);
 }
 
 /* ---- what the request asks for ------------------------------------------------------------------- */
@@ -204,11 +202,11 @@ static void begin_page(http_exchange *e, const http_page *page)
 {
     lks_error error;
 
-    if (!e->is_get && !e->is_head) {
+    if (e->verb != VERB_GET && e->verb != VERB_HEAD) {
         exchange_set(e, "allow", "GET, HEAD");
         refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE, "this page must be read with GET or HEAD");
     } else if (page->right && check(e, page->right, page->effect, &error) != LKS_OK) {
-        fail(e, 0, &error);
+        http_exchange_fail(e, 0, &error);
     } else {
         e->page = page;
         e->takes_gzip = http_list_has(e->known[KNOWN_ACCEPT_ENCODING], "gzip");
@@ -228,7 +226,7 @@ static bool find_method(http_exchange *e)
     if (code == LKS_UNIMPLEMENTED || code == LKS_OK)
         refuse(e, 404, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "nothing is served at this path");
     else
-        fail(e, 0, &error);
+        http_exchange_fail(e, 0, &error);
     return false;
 }
 
@@ -237,7 +235,7 @@ static bool check_verb(http_exchange *e)
 {
     bool reads = e->call->effect == LKS_RPC_EFFECT_READ;
 
-    if (e->is_post || (e->is_get && reads))
+    if (e->verb == VERB_POST || (e->verb == VERB_GET && reads))
         return true;
     exchange_set(e, "allow", reads ? "GET, POST" : "POST");
     refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE,
@@ -259,7 +257,7 @@ static bool choose_protocol(http_exchange *e)
     lks_rpc_slice type = e->known[KNOWN_TYPE];
 
     e->is_json = exchange_is_type(type, "application/json") || is_from_curl(e, type);
-    if (e->is_get || e->is_json || exchange_is_type(type, "application/proto"))
+    if (e->verb == VERB_GET || e->is_json || exchange_is_type(type, "application/proto"))
         return true;
     if (grpc_web_is_type(e, type)) {
         e->protocol = &grpc_web_protocol;
@@ -280,7 +278,7 @@ static void begin_call(http_exchange *e)
     if (!find_method(e) || !check_verb(e) || !choose_protocol(e))
         return;
     if (!e->protocol->begin(e, &error))
-        fail(e, 0, &error);
+        http_exchange_fail(e, 0, &error);
     else if (e->site->draining)
         refuse(e, 0, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
 }
@@ -299,8 +297,8 @@ void http_exchange_begin(http_exchange *e)
     lks_error error;
 
     if (!find_fields(e, &error) || !origin_check(e, page, &error))
-        fail(e, 0, &error);
-    else if (e->is_options)
+        http_exchange_fail(e, 0, &error);
+    else if (e->verb == VERB_OPTIONS)
         begin_preflight(e);
     else if (page)
         begin_page(e, page);
@@ -316,7 +314,7 @@ void http_exchange_body(http_exchange *e, const void *data, size_t len)
 
     if (len == 0)
         return;
-    if (e->page || e->is_get) {
+    if (e->page || e->verb == VERB_GET) {
         refuse(e, 400, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "a GET must not have a body");
         return;
     }
@@ -500,7 +498,7 @@ void http_exchange_run(http_exchange *e)
     if (e->page)
         write_page(e);
     else if (!e->protocol->read(e, &error))
-        fail(e, 0, &error);
+        http_exchange_fail(e, 0, &error);
     else
         run_call(e);
 }
@@ -543,7 +541,7 @@ static void answer_message(http_exchange *e, const ProtobufCMessage *response)
     if (code_response(e, response, &coded, &error) && e->protocol->write(e, coded.data, coded.len, &a, &error))
         answer(e, &a);
     else
-        fail(e, 0, &error);
+        http_exchange_fail(e, 0, &error);
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
@@ -559,7 +557,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     if (added)
         e->added = added;
     if (error->code != LKS_OK)
-        fail(e, 0, error);
+        http_exchange_fail(e, 0, error);
     else
         answer_message(e, response);
 }

@@ -35,9 +35,6 @@ void http_exchange_run(http_exchange *e);
 /* Answers with an error before http_exchange_run, for example after a timeout or malformed bytes. */
 void http_exchange_fail(http_exchange *e, unsigned status, const lks_error *error);
 
-/* Whether the request is complete and the call runs. */
-bool http_exchange_runs(const http_exchange *e);
-
 /* Call it when the connection is gone. Frees the exchange, now or when the sink is done. */
 void http_exchange_leave(http_exchange *e);
 

@@ -6,7 +6,10 @@
 
 #include "net/http/exchange_types.h"
 
+/* As drawn in exchange.h. */
 typedef enum exchange_state { EXCHANGE_READING, EXCHANGE_RUNNING, EXCHANGE_ABANDONED } exchange_state;
+
+typedef enum http_verb { VERB_OTHER, VERB_GET, VERB_HEAD, VERB_POST, VERB_OPTIONS } http_verb;
 
 /* The fields that exchanges read, found in one pass. */
 typedef enum known_field {
@@ -49,7 +52,7 @@ struct http_exchange {
     http_fields fields;                /* of the request; empty after a wait */
     lks_rpc_slice known[KNOWN_FIELDS]; /* the first of each name; "" when there is none */
     const char *path, *query, *host;
-    bool is_post, is_options, is_head, is_get;
+    http_verb verb;
     budget_claim held; /* of the connection's bytes */
     uint8_t *body;
     size_t body_len, body_room;

@@ -94,7 +94,8 @@ bool http_list_has(lks_rpc_slice list, const char *token)
     return false;
 }
 
-bool http_field_is_binary(const char *name)
+/* A name that ends with "-bin": its value is base64 of any bytes. */
+static bool is_binary(const char *name)
 {
     size_t len = strlen(name);
 
@@ -103,7 +104,7 @@ bool http_field_is_binary(const char *name)
 
 void http_field_pass(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg)
 {
-    uint8_t *bytes = http_field_is_binary(field->name) ? lks_rpc_arena_alloc(arena, field->value_len + 1) : NULL;
+    uint8_t *bytes = is_binary(field->name) ? lks_rpc_arena_alloc(arena, field->value_len + 1) : NULL;
     lks_rpc_slice value = {.data = field->value, .len = field->value_len};
     size_t len;
 
@@ -116,13 +117,13 @@ static void put(http_fields *to, lks_rpc_arena *arena, const char *prefix, const
 {
     const char *name = lks_rpc_arena_printf(arena, "%s%s", prefix, entry->key);
     size_t len = BASE64_ENCODED_BYTES(entry->value.len);
-    char *text = http_field_is_binary(entry->key) ? lks_rpc_arena_alloc(arena, len + 1) : NULL;
+    char *text = is_binary(entry->key) ? lks_rpc_arena_alloc(arena, len + 1) : NULL;
 
     if (text)
         base64_encode((const uint8_t *)entry->value.data, entry->value.len, text);
     if (name && text)
         http_fields_add(to, arena, name, strlen(name), text, len);
-    else if (name && !http_field_is_binary(entry->key))
+    else if (name && !is_binary(entry->key))
         http_fields_add(to, arena, name, strlen(name), entry->value.data, entry->value.len);
 }
 

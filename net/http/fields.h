@@ -32,9 +32,6 @@ lks_rpc_slice http_fields_value(const http_fields *from, const char *name);
 /* How many fields have that name. */
 size_t http_fields_count(const http_fields *from, const char *name);
 
-/* Whether a name ends with "-bin": then its value is base64 of any bytes. */
-bool http_field_is_binary(const char *name);
-
 /* Adds the metadata that a handler adds to its answer, with a prefix before each name. Values of names that end with
  * "-bin" are encoded in base64. */
 void http_fields_put(http_fields *to, lks_rpc_arena *arena, const char *prefix, const lks_rpc_list *entries);

@@ -48,7 +48,7 @@ typedef struct connection {
     size_t kept_len, kept_room;
     size_t seen; /* of the kept bytes; they do not contain the end of a head */
     size_t dropped;
-    bool closes, ready, paused, new_request, body_begun;
+    bool closes, new_request, body_begun;
     TAILQ_ENTRY(connection) next;
 } connection;
 
@@ -133,15 +133,13 @@ static void drop_rest(connection *c)
     c->state = DROPPING;
     stream_unfinished(c->stream, true, true);
     if (c->body.state == HTTP1_BODY_WHOLE)
-        stream_close(c->stream);
+        stream_end(c->stream, STREAM_ENDED);
 }
 
 static void read_on(connection *c)
 {
-    if (!c->paused || c->state == RUNNING || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX)
-        return;
-    c->paused = false;
-    stream_resume(c->stream);
+    if (c->state != RUNNING && stream_waiting(c->stream) < OUTPUT_BYTES_MAX)
+        stream_resume(c->stream);
 }
 
 static void on_answer(void *arg, const http_answer *a)
@@ -156,7 +154,7 @@ static void on_answer(void *arg, const http_answer *a)
     write_answer(c, a);
     c->state = HEAD;
     c->new_request = true;
-    stream_idle(c->stream, c->ready);
+    stream_idle(c->stream, true);
     if (c->closes)
         drop_rest(c);
     read_on(c);
@@ -221,9 +219,7 @@ static http1_verdict begin_exchange(connection *c, const char *bytes, size_t len
     c->body = http1_body_of(&head);
     c->body_begun = false;
     stream_idle(c->stream, false);
-    if (!c->ready)
-        stream_ready(c->stream);
-    c->ready = true;
+    stream_ready(c->stream);
     http_exchange_begin(c->exchange);
     if (c->exchange && head.expects && c->body.state != HTTP1_BODY_WHOLE)
         send_continue(c);
@@ -235,10 +231,8 @@ static void run(connection *c)
 {
     c->state = RUNNING;
     http_exchange_run(c->exchange);
-    if (c->state != RUNNING)
-        return;
-    c->paused = true;
-    stream_pause(c->stream);
+    if (c->state == RUNNING)
+        stream_pause(c->stream);
 }
 
 /* Uses bytes in the state HEAD or BODY. Returns how many it used; 0: it needs more. */
@@ -266,7 +260,7 @@ static size_t use(connection *c, const char *bytes, size_t len)
 
 static bool reads(const connection *c)
 {
-    return (c->state == HEAD || c->state == BODY) && !c->paused && !stream_is_closing(c->stream);
+    return (c->state == HEAD || c->state == BODY) && stream_is_read(c->stream);
 }
 
 /* Returns how many bytes it used. */
@@ -280,10 +274,10 @@ static size_t use_all(connection *c, const char *bytes, size_t len)
             continue;
         }
         if (c->state == HEAD && stream_waiting(c->stream) >= OUTPUT_BYTES_MAX) {
-            c->paused = true;
             stream_pause(c->stream);
+            break;
         }
-        if (at == len || used == 0 || c->paused)
+        if (at == len || used == 0)
             break;
         used = use(c, bytes + at, len - at);
         at += used;
@@ -297,7 +291,7 @@ static void drop(connection *c, size_t len)
 {
     c->dropped += len;
     if (c->dropped > DROPPED_BYTES_MAX)
-        stream_close(c->stream);
+        stream_end(c->stream, STREAM_ENDED);
 }
 
 /* Uses as many as it can of the kept bytes and of these. */

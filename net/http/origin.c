@@ -32,7 +32,7 @@ static bool forbidden(lks_error *error, const char *why)
 /* A page of another site may link to a page that everybody may read. */
 static bool is_public_page(const http_exchange *e, const http_page *page)
 {
-    return page && !page->right && e->is_get;
+    return page && !page->right && e->verb == VERB_GET;
 }
 
 bool origin_check(http_exchange *e, const http_page *page, lks_error *error)

@@ -191,11 +191,22 @@ static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_ar
     send(port, message, reply, lks_rpc_reply_fit(reply, methods, f->message_bytes_max));
 }
 
-void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error)
+static lks_error no_room(void)
 {
+    lks_error error;
+
+    lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                         "too many bytes are under way");
+    error.retry_after_ms = RETRY_AFTER_MS;
+    return error;
+}
+
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n)
+{
+    const lks_error error = no_room();
     lks_rpc_arena *arena = take_arena(f);
 
-    refuse(f, port, message, arena, n, error);
+    refuse(f, port, message, arena, n, &error);
     give_arena(f, arena);
 }
 
@@ -271,13 +282,10 @@ static lks_error refusal_of(const exchange *x, bool has_room)
         lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN,
                              "the server is shutting down");
     else if (!has_room)
-        lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                             "too many bytes are under way");
+        error = no_room();
     else if (x->work->shared.full)
         lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE, "%s",
                              x->work->shared.full);
-    if (!x->frames->draining && !has_room)
-        error.retry_after_ms = RETRY_AFTER_MS;
     return error;
 }
 

@@ -39,8 +39,8 @@ typedef struct frames_sender {
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns);
 
-/* Answers each of the n calls of a message with an error, instead of frames_take. */
-void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error);
+/* Refuses each of the n calls of a message for which there was no room, instead of frames_take. */
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n);
 
 /* Refuses each call from now on (UNAVAILABLE, NO). */
 void frames_drain(frames *f);

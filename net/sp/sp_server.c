@@ -11,7 +11,6 @@
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
-    RETRY_AFTER_MS = 100,
     WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng accepts no longer frame, regardless of the message limit */
 };
 
@@ -40,8 +39,8 @@ typedef struct connection {
     uint8_t *left;      /* read and not processed, because the connection had to stop */
     size_t left_len;
     uint64_t left_ns, read_ns; /* when `left` was read; when the bytes in process were */
-    bool ready, reading;
-    bool took; /* the bytes in process contained a message */
+    bool reading;              /* bytes are in process */
+    bool took;                 /* they contained a message */
 } connection;
 
 /* A request in progress. */
@@ -170,16 +169,6 @@ static void port_close_peer(void *message)
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
 
-static void refuse_skipped(request *r, size_t n_results)
-{
-    lks_error error;
-
-    lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                         "too many bytes are under way");
-    error.retry_after_ms = RETRY_AFTER_MS;
-    frames_refuse(r->from->all->options.frames, &port, r, n_results, &error);
-}
-
 static bool take_message(void *arg, sp_message *message)
 {
     connection *c = arg;
@@ -197,7 +186,7 @@ static bool take_message(void *arg, sp_message *message)
     c->all->in_flight++;
     stream_idle(c->stream, false);
     if (message->skipped)
-        refuse_skipped(r, message->n_results);
+        frames_refuse(c->all->options.frames, &port, r, message->n_results);
     else
         frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
                     message->len - message->ids_len, &c->sender, c->read_ns);
@@ -242,6 +231,7 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len)
 {
+    bool was_handshake_done = c->reader.handshake_done;
     size_t taken;
 
     c->reading = true;
@@ -253,14 +243,13 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (stream_is_closing(c->stream))
         return;
-    if (c->reader.handshake_done && !c->ready) {
-        c->ready = true;
+    if (c->reader.handshake_done && !was_handshake_done) {
         stream_ready(c->stream);
         stream_idle(c->stream, c->in_flight == 0);
     }
     if (taken < len)
         keep_left(c, data + taken, len - taken);
-    stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
+    stream_unfinished(c->stream, c->reader.handshake_done && !sp_reader_idle(&c->reader), c->took);
     if (must_stop(c))
         stream_pause(c->stream);
 }

@@ -20,11 +20,13 @@ enum {
 
 typedef enum opcode { CONTINUED = 0, TEXT = 1, BINARY = 2, CLOSE = 8, PING = 9, PONG = 10 } opcode;
 
+typedef enum websocket_state { REQUEST, OPEN, OVER } websocket_state; /* as drawn in websocket.h */
+
 struct websocket {
     const websocket_site *site;
     size_t message_bytes_max;
-    bool open, over;
-    char *request; /* until it is open */
+    websocket_state state;
+    char *request; /* in the state REQUEST */
     size_t request_len, request_room;
     uint8_t head[HEAD_BYTES_MAX]; /* of the current frame */
     size_t head_len;
@@ -74,9 +76,8 @@ static websocket_event answer(websocket *w, websocket_verdict verdict)
     free_request(w);
     w->verdict = verdict;
     w->answers = true;
-    w->open = verdict.status == 101;
-    w->over = !w->open;
-    return w->open ? WEBSOCKET_OPENED : WEBSOCKET_OVER;
+    w->state = verdict.status == 101 ? OPEN : OVER;
+    return w->state == OPEN ? WEBSOCKET_OPENED : WEBSOCKET_OVER;
 }
 
 static bool keep_request(websocket *w, const uint8_t *data, size_t len)
@@ -136,14 +137,15 @@ static websocket_event read_request(websocket *w, const uint8_t *data, size_t le
 
 static websocket_event close_with(websocket *w, unsigned code)
 {
-    w->over = w->closes = true;
+    w->state = OVER;
+    w->closes = true;
     w->close_code = code;
     return WEBSOCKET_OVER;
 }
 
 void websocket_fail(websocket *w, unsigned code)
 {
-    if (!w->over)
+    if (w->state != OVER)
         close_with(w, code);
 }
 
@@ -316,7 +318,7 @@ static websocket_event read_data(websocket *w, websocket_piece *piece)
 
 static websocket_event read_some(websocket *w, const uint8_t *data, size_t len, size_t *taken, websocket_piece *piece)
 {
-    if (!w->open)
+    if (w->state == REQUEST)
         return read_request(w, data, len, taken);
     *taken = 0;
     if (!w->in_frame) {
@@ -332,7 +334,7 @@ static websocket_event read_some(websocket *w, const uint8_t *data, size_t len, 
 
 websocket_event websocket_read(websocket *w, const uint8_t *data, size_t len, size_t *taken, websocket_piece *piece)
 {
-    websocket_event event = w->over ? WEBSOCKET_OVER : WEBSOCKET_MORE;
+    websocket_event event = w->state == OVER ? WEBSOCKET_OVER : WEBSOCKET_MORE;
 
     *taken = 0;
     while (*taken < len && event == WEBSOCKET_MORE) {

@@ -1,6 +1,6 @@
 /* WebSocket (RFC 6455), server side, without I/O: network bytes in, pieces of messages and output out.
  *
- *   request --101--> open --close frame or error--> over
+ *   REQUEST --101--> OPEN --close frame or error--> OVER
  *      \----refused------------------------------------^
  *
  * Binary messages only, without extensions. The caller unmasks each piece into its own memory; this module keeps no

@@ -55,9 +55,9 @@ static bool is_offence(stream_reason why)
 
 static void end(stream *s, stream_reason why, const char *more)
 {
-    if (s->closing)
+    if (s->state == CLOSING)
         return;
-    s->closing = true;
+    stream_move(s, CLOSING);
     s->counts->open--;
     log_end(s, why, more);
     if (!s->writing)
@@ -66,7 +66,7 @@ static void end(stream *s, stream_reason why, const char *more)
         TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
-    stream_end_reading(s);
+    stream_forget_hangup(s);
     admission_leave(&s->all->admission, &s->guest, is_offence(why), uv_now(s->all->options.loop));
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
@@ -75,11 +75,6 @@ static void end(stream *s, stream_reason why, const char *more)
 void stream_end(stream *s, stream_reason why)
 {
     end(s, why, NULL);
-}
-
-void stream_close(stream *s)
-{
-    end(s, STREAM_ENDED, NULL);
 }
 
 /* ---- places ----------------------------------------------------------------------- */
@@ -94,7 +89,7 @@ static void close_idle(place *p)
 
 static void update_place(stream *s)
 {
-    admission_set_idle(&s->all->admission, &s->guest, s->idle || !s->ready, stream_peer_certificate(s));
+    admission_set_idle(&s->all->admission, &s->guest, s->activity != BUSY, stream_peer_certificate(s));
 }
 
 /* ---- timers --------------------------------------------------------------------- */
@@ -136,9 +131,10 @@ static void on_timer(uv_timer_t *timer)
 void stream_arm(stream *s)
 {
     const streams_options *o = &s->all->options;
+    bool unfinished = s->request_end_ms > 0 && s->state != PAUSED;
     uint64_t ms = 0;
 
-    if (s->closing)
+    if (s->state == CLOSING)
         return;
     if (s->writing) {
         if (!s->stalls) /* only progress extends the time of a write */
@@ -146,14 +142,12 @@ void stream_arm(stream *s)
         return;
     }
     s->stalls = false;
-    s->expected = !s->ready                             ? STREAM_NOT_GREETED
-                  : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED
-                                                        : STREAM_IDLE;
-    if (!s->ready && o->greeting_ms > 0)
+    s->expected = s->activity == GREETING ? STREAM_NOT_GREETED : unfinished ? STREAM_NOT_FINISHED : STREAM_IDLE;
+    if (s->activity == GREETING && o->greeting_ms > 0)
         ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
-    else if (s->request_end_ms > 0 && !s->paused)
+    else if (unfinished)
         ms = s->request_end_ms > uv_now(o->loop) ? s->request_end_ms - uv_now(o->loop) : 1;
-    else if (s->ready && s->idle)
+    else if (s->activity == IDLE)
         ms = o->idle_ms;
     if (ms > 0)
         uv_timer_start(&s->timer, on_timer, ms, 0);
@@ -161,18 +155,23 @@ void stream_arm(stream *s)
         uv_timer_stop(&s->timer);
 }
 
-void stream_ready(stream *s)
+static void set_activity(stream *s, activity now)
 {
-    s->ready = true;
+    s->activity = now;
     update_place(s);
     stream_arm(s);
 }
 
+void stream_ready(stream *s)
+{
+    if (s->activity == GREETING)
+        set_activity(s, BUSY);
+}
+
 void stream_idle(stream *s, bool idle)
 {
-    s->idle = idle;
-    update_place(s);
-    stream_arm(s);
+    if (s->activity != GREETING)
+        set_activity(s, idle ? IDLE : BUSY);
 }
 
 void stream_arm_request(stream *s)
@@ -195,9 +194,14 @@ void stream_unfinished(stream *s, bool unfinished, bool new_message)
 
 /* ---- properties ------------------------------------------------------------------ */
 
+bool stream_is_read(const stream *s)
+{
+    return s->state == WATCHED || s->state == QUEUED;
+}
+
 bool stream_is_closing(const stream *s)
 {
-    return s->closing;
+    return s->state == CLOSING;
 }
 
 lks_rpc_peer stream_peer(const stream *s)
@@ -258,7 +262,7 @@ static void on_put_off(uv_timer_t *timer)
     stream *s = timer->data;
 
     s->guest.put_off = false;
-    stream_end_reading(s);
+    stream_forget_hangup(s);
     begin(s);
 }
 

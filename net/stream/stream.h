@@ -1,7 +1,7 @@
 /* Connections on the loop: listens on TCP, TLS and unix sockets, reads and writes them, and enforces time limits. A
  * protocol interprets the bytes. Loop thread only.
  *
- *   accepted --(TLS)--open--> OPEN --peer ends, stream_close, a timer--> CLOSING --closed--> freed
+ *   accepted --(TLS)--open--> OPEN --peer ends, stream_end, a timer--> CLOSING --closed--> freed
  *                               bytes... in order
  *
  * Output is collected until the end of the loop's turn and leaves in one system call. */
@@ -54,10 +54,10 @@ const char *stream_origin(const stream *s);
 /* The name in the peer's verified certificate, valid as long as the stream; NULL without one. */
 const char *stream_peer_certificate(const stream *s);
 
-/* The protocol's greeting is done: greeting_ms ends, idle_ms begins. */
+/* The protocol's greeting is done: greeting_ms ends. Further calls change nothing. */
 void stream_ready(stream *s);
 
-/* Sets whether the connection is idle, which it is not at first. An idle connection closes after idle_ms, or, if it has
+/* Sets whether the connection is idle, which it is not at first. Before stream_ready it changes nothing. An idle connection closes after idle_ms, or, if it has
  * no principal (from its certificate or stream_bytes), when a new connection needs its place. */
 void stream_idle(stream *s, bool idle);
 
@@ -91,12 +91,13 @@ void stream_produce(stream *s);
 /* Bytes of output that the kernel has not taken. */
 size_t stream_waiting(const stream *s);
 
+/* Whether the stream is neither paused nor closing. */
+bool stream_is_read(const stream *s);
+
 /* Whether the stream is closing. Then its calls need not be served. */
 bool stream_is_closing(const stream *s);
 
-/* Ends the connection; `closed` runs later. Tries once to write the waiting output. The first reason is logged.
- * stream_close: STREAM_ENDED. */
+/* Ends the connection; `closed` runs later. Tries once to write the waiting output. The first reason is logged. */
 void stream_end(stream *s, stream_reason why);
-void stream_close(stream *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: libuv reads a stream (WATCHED), or the stream takes turns (QUEUED), or it is paused or closing. A
- * stream that is not WATCHED ends as soon as its peer closes. Part of stream.c. */
+/* Invariant: libuv reads a stream only while it is WATCHED, and it takes turns only while it is QUEUED. A stream that
+ * is not WATCHED ends as soon as its peer closes. Part of stream.c. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ static void take_decrypted(stream *s)
 {
     int n;
 
-    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0)
+    while (s->state != CLOSING && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0)
         if (n < 0)
             stream_end(s, STREAM_PEER_LEFT);
         else
@@ -46,7 +46,7 @@ static bool take_kept(stream *s)
 {
     bool any = false;
 
-    while (s->connection && s->protocol->kept && !s->closing && !s->paused && s->protocol->kept(s->connection))
+    while (stream_is_read(s) && s->connection && s->protocol->kept && s->protocol->kept(s->connection))
         any = true;
     return any;
 }
@@ -59,7 +59,7 @@ static void take(stream *s, const uint8_t *data, size_t len)
     else
         s->protocol->bytes(s->connection, data, len);
     take_kept(s);
-    if (!s->closing)
+    if (s->state != CLOSING)
         admission_follow_principal(&s->all->admission, &s->guest);
     turns_worked(s->all->admission.turns, &s->guest.turn, s->read_ns, len);
 }
@@ -86,34 +86,29 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     *buffer = uv_buf_init(s->all->read_buffer, is_light(s) ? (unsigned)begin_read(s) : 0);
 }
 
-static void read_in_turn(stream *s);
-
 static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
 {
     stream *s = handle->data;
 
     if (n == UV_ENOBUFS)
-        read_in_turn(s);
+        stream_move(s, QUEUED);
     else if (n < 0)
         stream_end(s, n == UV_EOF ? STREAM_PEER_LEFT : STREAM_LOST);
     else if (n > 0)
         take(s, (const uint8_t *)buffer->base, (size_t)n);
 }
 
-static void read_at_once(stream *s)
+void stream_move(stream *s, stream_state to)
 {
-    turns_leave(s->all->admission.turns, &s->guest.turn);
-    s->reading = WATCHED;
-    if (uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
-        stream_end(s, STREAM_NO_MEMORY);
-}
-
-static void read_in_turn(stream *s)
-{
-    if (s->reading == WATCHED)
+    if (s->state == WATCHED)
         uv_read_stop(&s->on.stream);
-    s->reading = QUEUED;
-    turns_queue(s->all->admission.turns, &s->guest.turn);
+    s->state = to;
+    if (to == QUEUED)
+        turns_queue(s->all->admission.turns, &s->guest.turn);
+    else
+        turns_leave(s->all->admission.turns, &s->guest.turn);
+    if (to == WATCHED && uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
+        stream_end(s, STREAM_NO_MEMORY);
 }
 
 /* The stream's turn has come. */
@@ -135,8 +130,8 @@ void stream_take_turn(turn_taker *t)
         stream_end(s, STREAM_PEER_LEFT);
     else if (errno != EAGAIN && errno != EINTR)
         stream_end(s, STREAM_LOST);
-    if (n < (ssize_t)wanted && s->reading == QUEUED)
-        read_at_once(s);
+    if (n < (ssize_t)wanted && s->state == QUEUED)
+        stream_move(s, WATCHED);
 }
 
 /* A WATCHED stream first reads the bytes that came before the close. */
@@ -145,17 +140,15 @@ void stream_hung_up(void *owner)
     stream *s = owner;
 
     s->hung_up = true;
-    if (s->reading != WATCHED)
+    if (s->state != WATCHED)
         stream_end(s, STREAM_PEER_LEFT);
 }
 
 void stream_pause(stream *s)
 {
-    if (s->reading == WATCHED)
-        uv_read_stop(&s->on.stream);
-    turns_leave(s->all->admission.turns, &s->guest.turn);
-    s->reading = NOT_READING;
-    s->paused = true;
+    if (s->state == CLOSING)
+        return;
+    stream_move(s, PAUSED);
     if (s->hung_up)
         stream_end(s, STREAM_PEER_LEFT);
     else if (s->request_end_ms > 0)
@@ -164,18 +157,13 @@ void stream_pause(stream *s)
 
 void stream_resume(stream *s)
 {
-    if (s->closing || !s->paused)
+    if (s->state != PAUSED)
         return;
-    s->paused = false;
-    if (is_light(s)) {
+    stream_move(s, is_light(s) ? WATCHED : QUEUED);
+    if (s->state == WATCHED) {
         s->read_ns = turns_now(s->all->admission.turns);
         if (take_kept(s))
             turns_worked(s->all->admission.turns, &s->guest.turn, s->read_ns, 0);
-        if (s->closing || s->paused)
-            return;
-        read_at_once(s);
-    } else {
-        read_in_turn(s);
     }
     if (s->request_end_ms > 0) {
         stream_arm_request(s);
@@ -183,21 +171,19 @@ void stream_resume(stream *s)
     }
 }
 
-void stream_end_reading(stream *s)
+void stream_forget_hangup(stream *s)
 {
     uv_os_fd_t fd;
 
     if (uv_fileno(&s->on.handle, &fd) == 0)
         hangups_forget(s->all->hangups, fd);
-    turns_leave(s->all->admission.turns, &s->guest.turn);
-    s->reading = NOT_READING;
 }
 
 void stream_begin_reading(stream *s)
 {
     uv_os_fd_t fd;
 
-    s->paused = true;
+    stream_move(s, PAUSED);
     if (uv_fileno(&s->on.handle, &fd) == 0 && hangups_watch(s->all->hangups, fd, s))
         stream_resume(s);
     else

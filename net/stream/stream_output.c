@@ -75,7 +75,7 @@ static void on_written(uv_write_t *request, int status)
     stream *s = request->data;
 
     s->writing = false;
-    if (s->closing)
+    if (s->state == CLOSING)
         return;
     taken(s, s->write_len);
     if (status < 0)
@@ -138,7 +138,7 @@ void stream_flush(stream *s)
         if (sent > 0)
             taken(s, (size_t)sent);
     }
-    if (sent == UV_EAGAIN && !s->closing)
+    if (sent == UV_EAGAIN && s->state != CLOSING)
         start_write(s);
     else if (sent < 0)
         stream_end(s, STREAM_LOST);
@@ -159,7 +159,7 @@ static void flush_and_notify(stream *s)
         return;
     stream_flush(s);
     stream_arm(s);
-    if (s->connection && !s->closing && !s->writing)
+    if (s->connection && s->state != CLOSING && !s->writing)
         call(s, s->protocol->drained);
 }
 
@@ -182,7 +182,7 @@ void streams_turn_end(uv_prepare_t *prepare)
 
 void stream_mark_dirty(stream *s)
 {
-    if (!s->dirty && (!s->writing || s->wants_produce) && !s->closing) {
+    if (!s->dirty && (!s->writing || s->wants_produce) && s->state != CLOSING) {
         s->dirty = true;
         TAILQ_INSERT_TAIL(&s->all->dirty, s, next_dirty);
     }
@@ -196,10 +196,10 @@ void stream_produce(stream *s)
 
 void stream_write(stream *s, stream_block *block)
 {
-    if (!s->tls && !s->closing) {
+    if (!s->tls && s->state != CLOSING) {
         add_output(s, block);
     } else {
-        bool encrypted = !s->closing && encrypt(s, block->data, block->len);
+        bool encrypted = s->state != CLOSING && encrypt(s, block->data, block->len);
         free(block);
         if (!encrypted)
             stream_end(s, STREAM_LOST);
@@ -226,6 +226,6 @@ void stream_end_output(stream *s)
 {
     uv_os_fd_t fd;
 
-    if (!s->tls && !s->closing && uv_fileno(&s->on.handle, &fd) == 0)
+    if (!s->tls && s->state != CLOSING && uv_fileno(&s->on.handle, &fd) == 0)
         shutdown(fd, SHUT_WR);
 }

@@ -21,11 +21,15 @@ typedef union any_handle {
     uv_pipe_t pipe;
 } any_handle;
 
-typedef enum reading {
-    NOT_READING,
-    WATCHED, /* by libuv */
-    QUEUED,  /* waits for its turn: it is heavy and has bytes */
-} reading;
+/*   ACCEPTED, perhaps put off --> WATCHED <--> QUEUED    WATCHED: libuv reads it
+ *                                    ^           ^      QUEUED: it is heavy and has bytes, and waits for its turn
+ *                                    +-> PAUSED <+
+ *
+ * From any state to CLOSING. Moved by stream_move. */
+typedef enum stream_state { ACCEPTED, WATCHED, QUEUED, PAUSED, CLOSING } stream_state;
+
+/*   GREETING --stream_ready--> BUSY <--stream_idle--> IDLE */
+typedef enum activity { GREETING, BUSY, IDLE } activity;
 
 struct stream {
     any_handle on;
@@ -46,8 +50,11 @@ struct stream {
     size_t unwritten;       /* bytes of that write that were left when the timer was set */
     bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* the reason when the timer fires, except during a write */
-    bool ready, idle, paused, dirty, wants_produce, writing, closing;
-    reading reading;          /* NOT_READING while it is paused, or closing */
+    bool dirty;             /* on the list `dirty` */
+    bool wants_produce;
+    bool writing;
+    stream_state state;
+    activity activity;
     uint64_t read_ns;         /* when the current read began */
     bool hung_up;             /* the peer has closed; what it sent may still be read */
     uint64_t request_end_ms;  /* uv_now; 0: no message is partly received */
@@ -107,8 +114,11 @@ void stream_open(stream *s);
 /* Begins to read. */
 void stream_begin_reading(stream *s);
 
-/* Stops reading, and watching for the peer's close. */
-void stream_end_reading(stream *s);
+/* Starts, queues or stops reading, as the new state requires. */
+void stream_move(stream *s, stream_state to);
+
+/* Stops watching for the peer's close. */
+void stream_forget_hangup(stream *s);
 
 /* Callbacks of hangups.h and turns.h. */
 void stream_hung_up(void *owner);

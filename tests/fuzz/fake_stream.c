@@ -29,7 +29,7 @@ static bool take_kept(stream *s)
 {
     bool any = false;
 
-    while (protocol->kept && !s->closing && !s->paused && protocol->kept(s->connection))
+    while (protocol->kept && stream_is_read(s) && protocol->kept(s->connection))
         any = true;
     return any;
 }
@@ -154,6 +154,11 @@ size_t stream_waiting(const stream *s)
     return s->waiting;
 }
 
+bool stream_is_read(const stream *s)
+{
+    return !s->paused && !s->closing;
+}
+
 bool stream_is_closing(const stream *s)
 {
     return s->closing;
@@ -162,11 +167,6 @@ bool stream_is_closing(const stream *s)
 void stream_end(stream *s, stream_reason why)
 {
     (void)why;
-    s->closing = true;
-}
-
-void stream_close(stream *s)
-{
     s->closing = true;
 }
 

@@ -101,7 +101,6 @@ static void on_message(void *state, const uint8_t *data, size_t len)
     assert_ptr_equal(state, here.streamed);
     here.n_messages++;
     here.last_message_len = len;
-    here.last_compressed = grpc_stream_compressed(state);
     memcpy(here.last_message, data, len < sizeof here.last_message ? len : sizeof here.last_message);
 }
 

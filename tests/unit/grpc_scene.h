@@ -55,7 +55,6 @@ extern struct grpc_scene {
     uint64_t ahead_ns; /* of the clock */
     char last_message[64];
     size_t last_message_len;
-    bool last_compressed;
 } here;
 
 extern const lks_rpc_method scene_method;

@@ -6,21 +6,15 @@
 /* promise G9: streaming methods need their right, receive and send any number of messages, and end once */
 TEST(streams_go_both_ways)
 {
-    static const char *const fields[] = {"x-asked", "this", NULL};
     const lks_error ok = {0};
     h2_peer *p = start();
-    size_t call = h2_peer_call(p, STREAMED, fields, "\0\0\0\0\1a", 6, true);
+    size_t call = h2_peer_call(p, STREAMED, NULL, "\0\0\0\0\1a", 6, true);
     run_until_messages(1);
-    assert_string_equal(grpc_stream_header(here.streamed, "x-asked"), "this");
-    assert_null(grpc_stream_header(here.streamed, "x-other"));
     assert_memory_equal(here.last_message, "a", 1);
-    grpc_stream_add_header(here.streamed, "x-first", "1");
-    grpc_stream_add_trailer(here.streamed, "x-last", "2");
     grpc_stream_send(here.streamed, "one", 3);
     here.wanted = 8;
     run_until(has_some);
     assert_memory_equal(h2_peer_answer(p, call)->data, "\0\0\0\0\3one", 8);
-    expect_header(call, "x-first", "1");
     h2_peer_more(p, call, "\0\0\0\0\2bc\0\0\0\0\0", 12, true);
     run_until_messages(3);
     assert_int_equal(here.last_message_len, 0);
@@ -30,10 +24,8 @@ TEST(streams_go_both_ways)
     here.wanted = 8 + 5 + 8;
     run_until(has_some);
     assert_int_equal(here.n_half_closed, 1);
-    assert_int_equal(grpc_stream_waiting(here.streamed), 0);
     grpc_stream_finish(here.streamed, &ok);
     assert_int_equal(run_until_answered(call)->len, 21);
-    expect_header(call, "x-last", "2");
     expect_header(call, "grpc-status", "0");
     assert_int_equal(here.n_closed, 1);
     stop();
@@ -89,7 +81,7 @@ TEST(a_stream_whose_client_takes_nothing_is_reset)
     run_until_messages(1);
     for (int i = 0; i < 100; i++)
         grpc_stream_send(here.streamed, big, sizeof big);
-    assert_in_range(grpc_stream_waiting(here.streamed), 4 << 20, 5 << 20);
+    assert_in_range(fake_callers.held, 4 << 20, 5 << 20);
     assert_int_equal(run_until_answered(call)->error, NGHTTP2_ENHANCE_YOUR_CALM);
     assert_int_equal(here.n_closed, 1);
     stop();
