@@ -1,26 +1,46 @@
 /* Invariant: only a host in brackets has a colon. */
 #include "base/address.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-bool address_parse(const char *text, struct address *ret)
+/* Parses ":80". What follows the end is no digit. */
+static bool parse_port(const char *colon, const char *end, uint16_t *ret)
 {
-    bool bracket = text[0] == '[';
-    const char *host = text + bracket, *end = strpbrk(host, bracket ? "]" : ":");
-    const char *colon = end ? end + bracket : NULL;
-
-    if (!colon || *colon != ':' || end == host || (size_t)(end - host) >= sizeof ret->host || strpbrk(text, "/?#@ \t"))
-        return false;
-    size_t digits = strspn(colon + 1, "0123456789");
-    if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0')
-        return false;
+    size_t digits = (size_t)(end - colon) - 1;
     unsigned long number = strtoul(colon + 1, NULL, 10);
-    if (number > UINT16_MAX)
-        return false;
-    memcpy(ret->host, host, (size_t)(end - host));
-    ret->host[end - host] = '\0';
-    memcpy(ret->port, colon + 1, digits + 1);
-    ret->number = (uint16_t)number;
-    return true;
+
+    *ret = (uint16_t)number;
+    return *colon == ':' && digits > 0 && digits < ADDRESS_PORT_BYTES && strspn(colon + 1, "0123456789") == digits &&
+           number <= UINT16_MAX;
+}
+
+const char *address_parse(const char *text, size_t len, uint16_t default_port, struct address *ret)
+{
+    bool bracket = len > 0 && text[0] == '[';
+    const char *host = text + bracket, *end = text + len;
+    const char *host_end = memchr(host, bracket ? ']' : ':', (size_t)(end - host));
+
+    if (bracket && !host_end)
+        return "an address lacks its closing bracket";
+    const char *colon = host_end ? host_end + bracket : end;
+    size_t host_len = (size_t)(colon - host) - bracket;
+    if (!bracket && colon < end && memchr(colon + 1, ':', (size_t)(end - colon) - 1))
+        return "an IPv6 address must be in brackets: [::1]:7001";
+    if (host_len == 0)
+        return "a host is missing";
+    if (host_len >= sizeof ret->host)
+        return "a host is too long";
+    if (strcspn(host, "/?#@ \t") < host_len)
+        return "a host may not have a blank or one of / ? # @";
+    ret->number = default_port;
+    if (colon == end ? default_port == 0 : !parse_port(colon, end, &ret->number))
+        return "the port must be a number from 1 to 65535";
+    if (default_port > 0 && ret->number == 0)
+        return "the port must be a number from 1 to 65535";
+    memcpy(ret->host, host, host_len);
+    ret->host[host_len] = '\0';
+    snprintf(ret->port, sizeof ret->port, "%u", ret->number);
+    return NULL;
 }

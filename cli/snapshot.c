@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "rpc.h"
 
 enum { PAGES_MAX = 16 }; /* a page that is not the last may be empty */
@@ -106,6 +107,6 @@ bool snapshot_take(snapshot *s)
             one->store = probe_store(one->channel);
     }
     take_lists(s);
-    s->at_ms = cli_now_ms();
+    s->at_ms = clock_unix_ms();
     return !s->stops();
 }

@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <lockstock/version.h>
 
+#include "base/clock.h"
 #include "commit.h"
 #include "log.h"
 
@@ -34,14 +34,6 @@ void conditions_init(conditions *c)
 void conditions_expect(conditions *c, condition_about about, const char *text)
 {
     snprintf(c->of[about].text, sizeof c->of[about].text, "%s", text);
-}
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 bool conditions_ready(const conditions *c, const char **reason)
@@ -77,7 +69,7 @@ bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reaso
     if (strcmp(now->text, text) == 0 && now->blocks == blocks)
         return false;
     if (!now->text[0] || !text[0])
-        now->since_ms = wall_ms();
+        now->since_ms = clock_unix_ms();
     now->blocks = blocks;
     now->reason = reason;
     snprintf(now->text, sizeof now->text, "%s", text);

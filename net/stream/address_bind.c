@@ -36,7 +36,7 @@ lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *err
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct address parsed;
 
-    if (!address_parse(text, &parsed))
+    if (address_parse(text, strlen(text), 0, &parsed))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
     bool any = strcmp(parsed.host, "*") == 0;
     if (any)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/container.h"
@@ -313,19 +312,11 @@ static void become_stale(group *g)
         quorum_queue_group(g);
 }
 
-static int64_t wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 /* Begins a new group. Its fences must be above those of an earlier group with that name, and comparable with those of
  * Redis. */
 static void begin_group(group *g, uint64_t now_ns)
 {
-    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = wall_us();
+    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = (int64_t)(clock_unix_ns() / 1000);
     const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
     const int64_t time_us = now_us > floor_us ? now_us : floor_us + 1;
 

@@ -2,7 +2,6 @@
  * not answer. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "commit.h"
@@ -61,14 +60,6 @@ static lks_fsync fsync_of(const store_view *view)
         if (strcmp(view->fsync, words[i].word) == 0)
             return words[i].fsync;
     return LKS_FSYNC_UNSPECIFIED;
-}
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static const char *copy(lks_rpc_arena *arena, const char *text)
@@ -142,7 +133,7 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     response->version = LOCKSTOCK_VERSION;
     response->commit = LOCKSTOCK_COMMIT;
     response->up_ms = (int64_t)((a->now_ns - state->opened_ns) / 1000000);
-    response->at_ms = wall_ms();
+    response->at_ms = clock_unix_ms();
     response->store = status;
     status->kind = view.embedded ? LKS_STORE_KIND_EMBEDDED : LKS_STORE_KIND_REDIS;
     status->ready = view.ready;

@@ -123,17 +123,9 @@ static long send_body(otlp *o, const char *body, size_t len)
     return status;
 }
 
-static uint64_t unix_minus_monotonic(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec - clock_now_ns();
-}
-
 static char *write_body(const otlp *o, const spans *batch, size_t *len)
 {
-    uint64_t to_unix_ns = unix_minus_monotonic();
+    uint64_t to_unix_ns = clock_unix_ns() - clock_now_ns();
     char *body = NULL;
     FILE *to = open_memstream(&body, len);
     const span *s;
