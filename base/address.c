@@ -3,18 +3,8 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-/* Parses ":80". What follows the end is no digit. */
-static bool parse_port(const char *colon, const char *end, uint16_t *ret)
-{
-    size_t digits = (size_t)(end - colon) - 1;
-    unsigned long number = strtoul(colon + 1, NULL, 10);
-
-    *ret = (uint16_t)number;
-    return *colon == ':' && digits > 0 && digits < ADDRESS_PORT_BYTES && strspn(colon + 1, "0123456789") == digits &&
-           number <= UINT16_MAX;
-}
+#include "base/number.h"
 
 const char *address_parse(const char *text, size_t len, uint16_t default_port, struct address *ret)
 {
@@ -34,11 +24,12 @@ const char *address_parse(const char *text, size_t len, uint16_t default_port, s
         return "a host is too long";
     if (strcspn(host, "/?#@ \t") < host_len)
         return "a host may not have a blank or one of / ? # @";
-    ret->number = default_port;
-    if (colon == end ? default_port == 0 : !parse_port(colon, end, &ret->number))
+    int64_t port = default_port > 0 ? default_port : -1;
+    if (colon < end)
+        port = *colon == ':' ? number_parse(colon + 1, (size_t)(end - colon) - 1, UINT16_MAX) : -1;
+    if (port < 0 || (port == 0 && default_port > 0))
         return "the port must be a number from 1 to 65535";
-    if (default_port > 0 && ret->number == 0)
-        return "the port must be a number from 1 to 65535";
+    ret->number = (uint16_t)port;
     memcpy(ret->host, host, host_len);
     ret->host[host_len] = '\0';
     snprintf(ret->port, sizeof ret->port, "%u", ret->number);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/number.h"
 #include "memory.h"
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DB_MAX = 65535 };
@@ -35,20 +36,14 @@ static char *decode(const char *text, size_t len)
     return out;
 }
 
-/* Parses a decimal number without sign, blanks or anything after it. */
-static bool parse_number(const char *text, size_t len, uint32_t max, uint32_t *ret)
+/* Parses a database number, which is all of the text. */
+static bool parse_db(const char *text, uint32_t *ret)
 {
-    uint32_t value = 0;
+    int64_t db = number_parse(text, strlen(text), DB_MAX);
 
-    if (len == 0 || len > 9)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        value = value * 10 + (uint32_t)(text[i] - '0');
-    }
-    *ret = value;
-    return value <= max;
+    if (db >= 0)
+        *ret = (uint32_t)db;
+    return db >= 0;
 }
 
 static lks_code invalid(lks_error *error, const char *what)
@@ -129,7 +124,7 @@ static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_er
     if (code != LKS_OK)
         return code;
     const char *db = *rest == '/' ? rest + 1 : rest;
-    if (*db != '\0' && (db == rest || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
+    if (*db != '\0' && (db == rest || !parse_db(db, &ret->db)))
         return invalid(error, form->kind == URL_SENTINEL ? "after the primary only /db may follow, a database number"
                                                          : "after the host only /db may follow, a database number");
     if (ret->db != 0 && ret->kind == URL_CLUSTER)
@@ -151,8 +146,7 @@ static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_e
     if (code != LKS_OK)
         return code;
     query = path + strcspn(path, "?");
-    if (*query != '\0' &&
-        (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
+    if (*query != '\0' && (strncmp(query, "?db=", 4) != 0 || !parse_db(query + 4, &ret->db)))
         return invalid(error, "after the path only ?db=n may follow, a database number");
     ret->path = decode(path, (size_t)(query - path));
     return ret->path ? LKS_OK : bad_escape(error, "path");

@@ -13,6 +13,7 @@
 
 #include "support/tempdir.h"
 #include "base/address.h"
+#include "base/number.h"
 #include "net/stream/address_bind.h"
 #include "test.h"
 
@@ -196,11 +197,11 @@ TEST_WITH(an_address_is_a_host_and_a_port, NULL, NULL)
                 {"example.org:7700", "example.org", "7700"},
                 {"127.0.0.1:0", "127.0.0.1", "0"},
                 {"[::1]:65535", "::1", "65535"},
-                {"*:00080", "*", "80"}};
-    static const char *const bad[] = {"",       "a",        ":1",    "a:",    "a:65536",   "a:000001",
-                                      "a:1x",   "a:-1",     "a:+1",  "a: 1",  "a:1/b",     "u@a:1",
-                                      "a b:1",  "::1:7700", "[]:1",  "[::1]", "[::1]7700", "[::1:1",
-                                      "[::1]:", "[::1]: 1", "a?b:1", "a#b:1", "a:1:2",     "[a"};
+                {"*:0000080", "*", "80"}};
+    static const char *const bad[] = {
+        "",       "a",      ":1",       "a:",    "a:65536",  "a:1x",  "a:-1",  "a:+1",
+        "a: 1",   "a:1/b",  "u@a:1",    "a b:1", "::1:7700", "[]:1",  "[::1]", "[::1]7700",
+        "[::1:1", "[::1]:", "[::1]: 1", "a?b:1", "a#b:1",    "a:1:2", "[a"};
     char longest[ADDRESS_HOST_BYTES + 3];
     struct address parsed;
 
@@ -218,6 +219,29 @@ TEST_WITH(an_address_is_a_host_and_a_port, NULL, NULL)
         strcpy(longest + len, ":1");
         assert_int_equal(!address_parse(longest, len + 2, 0, &parsed), len < ADDRESS_HOST_BYTES);
     }
+}
+
+TEST_WITH(a_number_has_digits_only_and_a_maximum, NULL, NULL)
+{
+    static const struct {
+        const char *text;
+        int64_t max, number;
+    } rows[] = {{"0", 0, 0},
+                {"007", 7, 7},
+                {"8", 7, -1},
+                {"9223372036854775807", INT64_MAX, INT64_MAX},
+                {"9223372036854775808", INT64_MAX, -1},
+                {"92233720368547758070", INT64_MAX, -1},
+                {"", 9, -1},
+                {"-1", 9, -1},
+                {"+1", 9, -1},
+                {" 1", 9, -1},
+                {"1 ", 9, -1},
+                {"1:", 9, -1}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(number_parse(rows[i].text, strlen(rows[i].text), rows[i].max), rows[i].number);
+    assert_int_equal(number_parse("123", 2, 99), 12);
 }
 
 TEST_WITH(hosts_have_ports, NULL, NULL)
