@@ -2,7 +2,6 @@
 #include "base/address.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/number.h"
 
@@ -29,9 +28,8 @@ const char *address_parse(const char *text, size_t len, uint16_t default_port, s
         port = *colon == ':' ? number_parse(colon + 1, (size_t)(end - colon) - 1, UINT16_MAX) : -1;
     if (port < 0 || (port == 0 && default_port > 0))
         return "the port must be a number from 1 to 65535";
-    ret->number = (uint16_t)port;
+    ret->port = (uint16_t)port;
     memcpy(ret->host, host, host_len);
     ret->host[host_len] = '\0';
-    snprintf(ret->port, sizeof ret->port, "%u", ret->number);
     return NULL;
 }

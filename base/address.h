@@ -6,12 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ADDRESS_HOST_BYTES = 256, ADDRESS_PORT_BYTES = 6 };
+enum { ADDRESS_HOST_BYTES = 256, ADDRESS_PORT_BYTES = sizeof "65535" };
 
 struct address {
     char host[ADDRESS_HOST_BYTES]; /* a name or an address, without brackets */
-    uint16_t number;               /* the port as a number */
-    char port[ADDRESS_PORT_BYTES]; /* the port as digits */
+    uint16_t port;
 };
 
 /* Parses the `len` bytes of an address. default_port 0: the text must have a port, from 0 to 65,535. Otherwise the

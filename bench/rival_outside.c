@@ -14,9 +14,8 @@ static pid_t start_redis_benchmark(const work *w)
 {
     enum { FLAGS_MAX = 20 };
     const url *u = &w->world->place->store;
-    const struct address *at = u->path ? NULL : &u->hosts[0];
     unsigned pipeline = w->rival->pipeline, in_flight = (unsigned)w->options->in_flight;
-    char clients[16], depth[16];
+    char clients[16], depth[16], port[16];
     const char *argv[FLAGS_MAX + COMMAND_WORDS_MAX] = {"redis-benchmark", "-q", "-n",    "2000000000", "-r",
                                                        "2000000000",      "-c", clients, "-P",         depth};
     command *c = program_alloc(1, sizeof *c);
@@ -24,8 +23,9 @@ static pid_t start_redis_benchmark(const work *w)
 
     snprintf(clients, sizeof clients, "%u", in_flight > pipeline ? in_flight / pipeline : 1);
     snprintf(depth, sizeof depth, "%u", pipeline);
+    snprintf(port, sizeof port, "%u", u->hosts[0].port);
     const char *const flags[][2] = {
-        {"-s", u->path}, {"-h", at ? at->host : NULL}, {"-p", at ? at->port : NULL}, {"-a", u->password}};
+        {"-s", u->path}, {"-h", u->path ? NULL : u->hosts[0].host}, {"-p", u->path ? NULL : port}, {"-a", u->password}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i][1]) {
             argv[n++] = flags[i][0];

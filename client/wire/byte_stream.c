@@ -316,7 +316,7 @@ bool bytes_aim(byte_stream *b, const char *scheme, const char *address)
     b->path = strstr(scheme, "unix://") ? address : NULL;
     if (b->path)
         return address[0] == '/' && address[1] != '\0' && strlen(address) < sizeof path.sun_path;
-    return !address_parse(address, strlen(address), 0, &b->address) && b->address.number != 0;
+    return !address_parse(address, strlen(address), 0, &b->address) && b->address.port != 0;
 }
 
 void bytes_init(byte_stream *b)

@@ -89,7 +89,7 @@ static void store_addresses(host *at, const struct addrinfo *all)
                          : uv_ip4_name((const struct sockaddr_in *)(const void *)a->ai_addr, address, sizeof address);
         if (failed || used + ADDRESS_BYTES > sizeof at->known)
             continue;
-        used += (size_t)snprintf(at->known + used, sizeof at->known - used, "%s%s:%s", used > 0 ? "," : "", address,
+        used += (size_t)snprintf(at->known + used, sizeof at->known - used, "%s%s:%u", used > 0 ? "," : "", address,
                                  at->at.port);
     }
 }

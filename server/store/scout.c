@@ -36,7 +36,7 @@ static void set_addresses(scout *s, const slots_map *map)
         if (map->node[i].host[0] == '\0' || map->node[i].failed)
             continue;
         strcpy(all[n].host, map->node[i].host);
-        all[n++].number = map->node[i].port;
+        all[n++].port = map->node[i].port;
     }
     for (size_t i = 0; i < given->n_hosts; i++)
         all[n++] = given->hosts[i];
@@ -53,7 +53,7 @@ static void try_next(scout *s)
 
     s->at = s->addresses[s->next_address++ % s->n_addresses];
     s->greeted = false;
-    connection_move(s->connection, s->at.host, s->at.number,
+    connection_move(s->connection, s->at.host, s->at.port,
                     STORE_FAULT(STORE_UNREACHABLE, "the server asks another node"));
     s->looks_left = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
@@ -139,7 +139,7 @@ scout *scout_open(const scout_options *options)
         .loop = options->loop,
         .tls = options->tls,
         .host = s->at.host,
-        .port = s->at.number,
+        .port = s->at.port,
         .connect_timeout_ms = options->connect_timeout_ms,
         .silence_timeout_ms = SILENCE_TIMEOUT_MS,
         .on_up = greeting_start,

@@ -491,7 +491,7 @@ sentinels *sentinels_open(const sentinels_options *options)
     uv_timer_init(options->loop, &s->timer);
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)
-        add_sentinel(s, options->url->hosts[i].host, options->url->hosts[i].number, true);
+        add_sentinel(s, options->url->hosts[i].host, options->url->hosts[i].port, true);
     sentinels_recheck(s);
     return s;
 }

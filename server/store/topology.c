@@ -561,7 +561,7 @@ static void open_only(topology *t)
 
     if (u->kind == URL_TCP) {
         snprintf(m->host, sizeof m->host, "%s", u->hosts[0].host);
-        m->port = u->hosts[0].number;
+        m->port = u->hosts[0].port;
     }
     m->path = t->options.socket ? t->options.socket : u->kind == URL_UNIX ? u->path : NULL;
     if (t->options.socket_shown)

@@ -20,29 +20,26 @@ TEST(each_url_form_is_parsed)
     } rows[] = {
         {"embedded:./data", {.kind = URL_EMBEDDED, .path = "./data"}},
         {"embedded:/var/lib/a b", {.kind = URL_EMBEDDED, .path = "/var/lib/a b"}},
-        {"redis://db", {.kind = URL_TCP, .hosts = {{"db", 6379, ""}}, .n_hosts = 1}},
-        {"redis://127.0.0.1:7000/3", {.kind = URL_TCP, .hosts = {{"127.0.0.1", 7000, ""}}, .n_hosts = 1, .db = 3}},
-        {"redis://db/", {.kind = URL_TCP, .hosts = {{"db", 6379, ""}}, .n_hosts = 1}},
-        {"redis://[::1]:7000", {.kind = URL_TCP, .hosts = {{"::1", 7000, ""}}, .n_hosts = 1}},
-        {"redis://[::1]", {.kind = URL_TCP, .hosts = {{"::1", 6379, ""}}, .n_hosts = 1}},
+        {"redis://db", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1}},
+        {"redis://127.0.0.1:7000/3", {.kind = URL_TCP, .hosts = {{"127.0.0.1", 7000}}, .n_hosts = 1, .db = 3}},
+        {"redis://db/", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1}},
+        {"redis://[::1]:7000", {.kind = URL_TCP, .hosts = {{"::1", 7000}}, .n_hosts = 1}},
+        {"redis://[::1]", {.kind = URL_TCP, .hosts = {{"::1", 6379}}, .n_hosts = 1}},
         {"redis://u%40x:p%2fw%3A@db:1",
-         {.kind = URL_TCP, .hosts = {{"db", 1, ""}}, .n_hosts = 1, .user = "u@x", .password = "p/w:"}},
-        {"redis://:secret@db", {.kind = URL_TCP, .hosts = {{"db", 6379, ""}}, .n_hosts = 1, .password = "secret"}},
+         {.kind = URL_TCP, .hosts = {{"db", 1}}, .n_hosts = 1, .user = "u@x", .password = "p/w:"}},
+        {"redis://:secret@db", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1, .password = "secret"}},
         {"unix:///run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock"}},
         {"unix:///run/a%20b?db=2", {.kind = URL_UNIX, .path = "/run/a b", .db = 2}},
         {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
-        {"rediss://db", {.kind = URL_TCP, .tls = true, .hosts = {{"db", 6379, ""}}, .n_hosts = 1}},
+        {"rediss://db", {.kind = URL_TCP, .tls = true, .hosts = {{"db", 6379}}, .n_hosts = 1}},
         {"rediss+sentinel://a/shop",
-         {.kind = URL_SENTINEL, .tls = true, .hosts = {{"a", 26379, ""}}, .n_hosts = 1, .master = "shop"}},
-        {"rediss+cluster://a", {.kind = URL_CLUSTER, .tls = true, .hosts = {{"a", 6379, ""}}, .n_hosts = 1}},
+         {.kind = URL_SENTINEL, .tls = true, .hosts = {{"a", 26379}}, .n_hosts = 1, .master = "shop"}},
+        {"rediss+cluster://a", {.kind = URL_CLUSTER, .tls = true, .hosts = {{"a", 6379}}, .n_hosts = 1}},
         {"redis+sentinel://a,b:1,[::1]:2/shop",
-         {.kind = URL_SENTINEL,
-          .hosts = {{"a", 26379, ""}, {"b", 1, ""}, {"::1", 2, ""}},
-          .n_hosts = 3,
-          .master = "shop"}},
+         {.kind = URL_SENTINEL, .hosts = {{"a", 26379}, {"b", 1}, {"::1", 2}}, .n_hosts = 3, .master = "shop"}},
         {"redis+sentinel://u:p@a/my%20shop/3",
          {.kind = URL_SENTINEL,
-          .hosts = {{"a", 26379, ""}},
+          .hosts = {{"a", 26379}},
           .n_hosts = 1,
           .master = "my shop",
           .db = 3,
@@ -59,7 +56,7 @@ TEST(each_url_form_is_parsed)
         assert_int_equal(got.n_hosts, rows[i].expected.n_hosts);
         for (size_t k = 0; k < got.n_hosts; k++) {
             assert_string_equal(got.hosts[k].host, rows[i].expected.hosts[k].host);
-            assert_int_equal(got.hosts[k].number, rows[i].expected.hosts[k].number);
+            assert_int_equal(got.hosts[k].port, rows[i].expected.hosts[k].port);
         }
         assert_int_equal(got.tls, rows[i].expected.tls);
         assert_int_equal(got.db, rows[i].expected.db);
@@ -161,6 +158,7 @@ TEST(an_error_says_how_a_url_is_written)
         {"redis://::1", "in brackets"},
         {"redis://:hunter2@fe80::1:7001/0", "in brackets"},
         {"redis+sentinel://a,::1:2/shop", "in brackets"},
+        {"redis://a b", "a host may not have a blank"},
         {"redis+sentinel://a/na%zzme", "a % in the primary's name must begin an escape such as %2F"},
         {"redis+sentinel://a/", "/master or /master/db"},
     };
