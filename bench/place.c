@@ -104,7 +104,7 @@ bool redis_done(redisReply *reply)
 redisContext *place_connect(const place *p)
 {
     const url *u = &p->store;
-    redisContext *c = u->path ? redisConnectUnix(u->path) : redisConnect(u->hosts[0].name, u->hosts[0].port);
+    redisContext *c = u->path ? redisConnectUnix(u->path) : redisConnect(u->hosts[0].host, u->hosts[0].port);
     bool good = c && !c->err;
 
     if (!good)

@@ -23,9 +23,9 @@ static pid_t start_redis_benchmark(const work *w)
 
     snprintf(clients, sizeof clients, "%u", in_flight > pipeline ? in_flight / pipeline : 1);
     snprintf(depth, sizeof depth, "%u", pipeline);
-    snprintf(port, sizeof port, "%u", (unsigned)u->hosts[0].port);
+    snprintf(port, sizeof port, "%u", u->hosts[0].port);
     const char *const flags[][2] = {
-        {"-s", u->path}, {"-h", u->hosts[0].name}, {"-p", u->path ? NULL : port}, {"-a", u->password}};
+        {"-s", u->path}, {"-h", u->path ? NULL : u->hosts[0].host}, {"-p", u->path ? NULL : port}, {"-a", u->password}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i][1]) {
             argv[n++] = flags[i][0];

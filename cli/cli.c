@@ -35,14 +35,6 @@ const option cli_flags[] = {
 };
 const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
 
-int64_t cli_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES])
 {
     time_t seconds = (time_t)(at_ms / 1000);

@@ -32,9 +32,6 @@ static inline uint32_t cli_ms(int64_t ms)
     return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-/* Returns the time of day in milliseconds since 1970. */
-int64_t cli_now_ms(void);
-
 /* Writes "2024-07-01 12:00:00" in the local time zone. */
 void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES]);
 

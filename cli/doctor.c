@@ -9,6 +9,7 @@
 #include <lockstock/version.h>
 
 #include "answer.h"
+#include "base/clock.h"
 #include "commands.h"
 #include "diagnosis.h"
 
@@ -41,11 +42,11 @@ static probe median(probe (*ask)(lks_channel *channel), lks_channel *channel)
 static void ask_status(lks_channel *channel, diagnosis_facts *facts, lks_get_status_response **ret)
 {
     const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;
-    int64_t began_ms = cli_now_ms();
+    int64_t began_ms = clock_unix_ms();
 
     lks_admin_get_status(channel, &asking, NULL, ret, &facts->status_error);
     facts->status = *ret;
-    facts->within_ms = (cli_now_ms() - began_ms + 1) / 2;
+    facts->within_ms = (clock_unix_ms() - began_ms + 1) / 2;
     facts->here_ms = began_ms + facts->within_ms;
 }
 

@@ -7,6 +7,7 @@
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "answer.h"
+#include "base/clock.h"
 #include "commands.h"
 #include "words.h"
 
@@ -124,7 +125,7 @@ const command_flags flags_of_watch = COMMAND_FLAGS(watch_options, watch_flags);
 static void print_item(const lks_item *item, bool json, lks_rpc_arena *arena)
 {
     char clock[CLI_TIME_BYTES], state[WORDS_BYTES];
-    int64_t now = cli_now_ms();
+    int64_t now = clock_unix_ms();
 
     if (json) {
         answer_print_json(&item->base, false, arena);

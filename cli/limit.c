@@ -1,12 +1,11 @@
 /* lockstock limit: runs a program if the rate limit allows it, in place of this process. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/limiter.h>
 
 #include "base/duration.h"
+#include "base/number.h"
 #include "commands.h"
 #include "words.h"
 
@@ -30,13 +29,13 @@ const command_flags flags_of_limit = COMMAND_FLAGS(options, limit_flags);
 /* "10/s", "100/1m". */
 static bool read_rate(const char *text, lks_limit *ret)
 {
-    char *end, per[WORDS_BYTES];
+    size_t digits = strcspn(text, "/");
+    char per[WORDS_BYTES];
 
-    errno = 0;
-    ret->limit = strtoll(text, &end, 10);
-    if (errno || end == text || *end != '/' || ret->limit < 1)
+    ret->limit = number_parse(text, digits, INT64_MAX);
+    if (ret->limit < 1 || text[digits] != '/')
         return false;
-    const char *time = end + 1;
+    const char *time = text + digits + 1;
     /* A unit without a number means one: "10/s" is 10 a second. */
     if (*time && time[strspn(time, "dhms")] == '\0' && snprintf(per, sizeof per, "1%s", time) < (int)sizeof per)
         time = per;

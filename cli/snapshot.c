@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "rpc.h"
 #include "screen.h"
 
@@ -107,6 +108,6 @@ bool snapshot_take(snapshot *s)
             one->store = probe_store(one->channel);
     }
     take_lists(s);
-    s->at_ms = cli_now_ms();
+    s->at_ms = clock_unix_ms();
     return !screen_is_over();
 }

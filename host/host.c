@@ -179,7 +179,7 @@ static lks_code open_reflection(lks_host *host, lks_error *error)
 
 static tls_files tls_files_of(const lks_host_options *o)
 {
-    static const tls_names names = {"tls_certificate", "tls_key", "tls_client_ca"};
+    static const tls_names names = {"tls_certificate", "tls_key", "tls_client_ca", "tls_client_required"};
 
     return (tls_files){o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required, &names};
 }
@@ -459,12 +459,6 @@ static lks_code check(const lks_host_options *o, lks_error *error)
         wrong = "threads and threads_max: must be 0 for a driven host";
     else if (o->threads_max < o->threads)
         wrong = "threads_max: must be at least threads";
-    else if (!files.certificate != !files.key)
-        wrong = "tls_certificate and tls_key must be given together";
-    else if (files.client_ca && !files.certificate)
-        wrong = "tls_client_ca needs tls_certificate";
-    else if (files.client_required && !files.client_ca)
-        wrong = "tls_client_required needs tls_client_ca";
     else if (o->n_interceptors > LKS_HOST_INTERCEPTORS_MAX)
         wrong = "n_interceptors: must be at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)

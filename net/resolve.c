@@ -2,10 +2,12 @@
 #include "net/resolve.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/address.h"
 #include "base/thread.h"
 
 /*   LOOKING_UP --done--> FINISHED --resolve_end, resolve_cancel--> freed
@@ -19,21 +21,23 @@ struct resolution {
     struct addrinfo *addresses;
     void (*found)(void *arg);
     void *arg;
-    char *port; /* in host */
+    uint16_t port;
     char host[];
 };
 
-static int look_up(const char *host, const char *port, int flags, struct addrinfo **ret)
+static int look_up(const char *host, uint16_t port, int flags, struct addrinfo **ret)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-    int failed = getaddrinfo(host, port, &hints, ret);
+    char digits[ADDRESS_PORT_BYTES];
 
+    snprintf(digits, sizeof digits, "%u", port);
+    int failed = getaddrinfo(host, digits, &hints, ret);
     if (failed != 0)
         *ret = NULL;
     return failed;
 }
 
-struct addrinfo *resolve_numeric(const char *host, const char *port)
+struct addrinfo *resolve_numeric(const char *host, uint16_t port)
 {
     struct addrinfo *addresses;
 
@@ -70,16 +74,14 @@ static void *resolve(void *arg)
     return NULL;
 }
 
-struct resolution *resolve_start(const char *host, const char *port, void (*found)(void *arg), void *arg)
+struct resolution *resolve_start(const char *host, uint16_t port, void (*found)(void *arg), void *arg)
 {
-    size_t host_bytes = strlen(host) + 1;
-    struct resolution *resolution = malloc(sizeof *resolution + host_bytes + strlen(port) + 1);
+    struct resolution *resolution = malloc(sizeof *resolution + strlen(host) + 1);
 
     if (!resolution)
         return NULL;
-    *resolution = (struct resolution){.found = found, .arg = arg, .port = resolution->host + host_bytes};
+    *resolution = (struct resolution){.found = found, .arg = arg, .port = port};
     strcpy(resolution->host, host);
-    strcpy(resolution->port, port);
     pthread_mutex_init(&resolution->lock, NULL);
     if (thread_start(resolve, resolution))
         return resolution;

@@ -5,15 +5,16 @@
 
 #include <netdb.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct resolution;
 
 /* The addresses of a numeric host, without a thread. NULL when it is a name. Free with freeaddrinfo. */
-struct addrinfo *resolve_numeric(const char *host, const char *port);
+struct addrinfo *resolve_numeric(const char *host, uint16_t port);
 
 /* Starts to resolve. Another thread calls `found` when the result is available; `found` must not call functions of this
  * file. Returns NULL when out of memory or threads. End it with resolve_end or resolve_cancel. */
-struct resolution *resolve_start(const char *host, const char *port, void (*found)(void *arg), void *arg);
+struct resolution *resolve_start(const char *host, uint16_t port, void (*found)(void *arg), void *arg);
 
 /* Whether the result is available. */
 bool resolve_is_over(struct resolution *resolution);

@@ -22,7 +22,7 @@ typedef struct tls tls;
 
 /* Names of the settings that name the files, for errors. */
 typedef struct tls_names {
-    const char *certificate, *key, *ca;
+    const char *certificate, *key, *ca, *client_required; /* client_required: of a server */
 } tls_names;
 
 typedef struct tls_files {

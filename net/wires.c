@@ -7,6 +7,7 @@
 
 #include <uv.h>
 
+#include "base/address.h"
 #include "net/close_barrier.h"
 #include "net/http/http_server.h"
 #include "net/stream/address_bind.h"
@@ -113,8 +114,17 @@ int64_t wires_certificate_ends(const wires *w)
 
 lks_code wires_check_tls(const tls_files *files, lks_error *error)
 {
+    const tls_names *names = files->names;
     tls_context *loaded[PROTOCOLS];
 
+    if (!files->certificate != !files->key)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s and %s need each other",
+                             names->certificate, names->key);
+    if (files->client_ca && !files->certificate)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s needs %s", names->ca, names->certificate);
+    if (files->client_required && !files->client_ca)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s needs %s", names->client_required,
+                             names->ca);
     lks_code code = load_tls(files, loaded, error);
     free_tls(loaded);
     return code;
@@ -309,7 +319,7 @@ enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 static const struct scheme *scheme_of(const char *url)
 {
     for (size_t i = 0; i < N_SCHEMES; i++)
-        if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
+        if (url_after(url, schemes[i].prefix))
             return &schemes[i];
     return NULL;
 }

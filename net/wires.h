@@ -55,8 +55,9 @@ typedef struct wires_options {
     size_t n_pages;
 } wires_options;
 
-/* Check the TLS files or a URL before anything is started. A URL with TLS needs a certificate. starts: the URL must
- * also be free, which a running server's own URL is not. Errors as of wires_new and wires_listen. */
+/* Check the TLS files, which have names, or a URL before anything is started. A TLS setting without effect is wrong,
+ * because someone may rely on it. A URL with TLS needs a certificate. starts: the URL must also be free, which a running
+ * server's own URL is not. Errors as of wires_new and wires_listen. */
 lks_code wires_check_tls(const tls_files *files, lks_error *error);
 lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *no_certificate, lks_error *error);
 

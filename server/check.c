@@ -14,7 +14,7 @@ const char check_no_certificate[] = "needs --tls-certificate and --tls-key";
 
 tls_files check_tls_files(const settings *config)
 {
-    static const tls_names names = {"--tls-certificate", "--tls-key", "--tls-client-ca"};
+    static const tls_names names = {"--tls-certificate", "--tls-key", "--tls-client-ca", "--tls-client-required"};
 
     return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required,
                        &names};
@@ -35,21 +35,6 @@ static lks_code check_exposure(const settings *config, const identity *known, co
 lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error)
 {
     return lks_error_set(error, why->code, LKS_APPLIED_NO, "--listen %s: %s", address, why->message);
-}
-
-/* A setting without effect is refused, because someone may rely on it. */
-static lks_code check_tls(const tls_files *files, lks_error *error)
-{
-    const char *wrong = NULL;
-
-    if (!files->certificate != !files->key)
-        wrong = "--tls-certificate and --tls-key need each other";
-    else if (files->client_ca && !files->certificate)
-        wrong = "--tls-client-ca needs --tls-certificate";
-    else if (files->client_required && !files->client_ca)
-        wrong = "--tls-client-required needs --tls-client-ca";
-    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
-                 : wires_check_tls(files, error);
 }
 
 static lks_code check_origin(const char *origin, lks_error *error)
@@ -152,7 +137,7 @@ static lks_code check_wires(const settings *config, bool starts, const identity 
     const tls_files files = check_tls_files(config);
     bool for_pages = false;
 
-    lks_code code = check_tls(&files, error);
+    lks_code code = wires_check_tls(&files, error);
     for (size_t i = 0; i < config->allow_origin.n && code == LKS_OK; i++)
         code = check_origin(config->allow_origin.of[i], error);
     if (code == LKS_OK)

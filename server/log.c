@@ -16,6 +16,8 @@
 
 #include <lockstock/rpc/utf8.h>
 
+#include "base/clock.h"
+
 /* A pair takes three times its length at most; a line is PIPE_BUF at most. */
 enum { PAIRS_BYTES = 1024, LINE_BYTES = 4096 };
 
@@ -191,13 +193,12 @@ static bool write_now(const char *line, size_t len)
 static void write_event(log_level level, const char *event, const char *pairs)
 {
     char line[LINE_BYTES], time[32];
-    struct timespec now;
+    int64_t now_ms = clock_unix_ms();
     struct tm utc;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
+    gmtime_r(&(const time_t){now_ms / 1000}, &utc);
     size_t len = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(time + len, sizeof time - len, ".%03ldZ", now.tv_nsec / 1000000);
+    snprintf(time + len, sizeof time - len, ".%03dZ", (int)(now_ms % 1000));
     len = log_line(written, time, level_names[level], event, pairs, line, sizeof line - 1);
     line[len++] = '\n';
     if (!write_now(line, len)) {

@@ -309,14 +309,14 @@ static void run_ready(loop_source *source, short found)
         b->readable(b);
 }
 
-bool bytes_aim(byte_stream *b, const char *target, bool is_path)
+bool bytes_aim(byte_stream *b, const char *scheme, const char *address)
 {
     struct sockaddr_un path;
 
-    b->path = is_path ? target : NULL;
-    if (is_path)
-        return target[0] == '/' && target[1] != '\0' && strlen(target) < sizeof path.sun_path;
-    return address_parse(target, &b->address) && b->address.number != 0;
+    b->path = strstr(scheme, "unix://") ? address : NULL;
+    if (b->path)
+        return address[0] == '/' && address[1] != '\0' && strlen(address) < sizeof path.sun_path;
+    return !address_parse(address, strlen(address), 0, &b->address) && b->address.port != 0;
 }
 
 void bytes_init(byte_stream *b)

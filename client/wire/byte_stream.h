@@ -58,8 +58,17 @@ typedef struct byte_stream {
     size_t cipher_len, cipher_done; /* ciphertext that must be sent first */
 } byte_stream;
 
-/* Sets the target: the path of a unix socket, or HOST:PORT. False: it is invalid. */
-bool bytes_aim(byte_stream *b, const char *target, bool is_path);
+/* Sets the target: the path of a unix socket if the scheme is "unix://" or ends with it, else HOST:PORT. False: it is
+ * invalid. */
+bool bytes_aim(byte_stream *b, const char *scheme, const char *address);
+
+/* The is_address of an engine. */
+static inline bool bytes_is_address(const char *scheme, const char *address)
+{
+    byte_stream probe;
+
+    return bytes_aim(&probe, scheme, address);
+}
 
 void bytes_init(byte_stream *b);
 void bytes_open(byte_stream *b);

@@ -12,6 +12,7 @@
 
 #include <lockstock/rpc/frame.h>
 
+#include "base/address.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/container.h"
@@ -491,30 +492,32 @@ static const struct scheme {
     {"nng+ws://", "ws://", &engine_nng, "nng+ws://HOST:PORT/PATH", false},
 };
 
+static const struct scheme *find_scheme(const char *url)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (url_after(url, schemes[i].prefix))
+            return &schemes[i];
+    return NULL;
+}
+
 bool connection_is_encrypted(const char *url)
 {
-    for (const struct scheme *scheme = schemes; scheme < schemes + sizeof schemes / sizeof *schemes; scheme++)
-        if (scheme->is_encrypted && strncmp(url, scheme->prefix, strlen(scheme->prefix)) == 0)
-            return true;
-    return false;
+    const struct scheme *scheme = find_scheme(url);
+
+    return scheme && scheme->is_encrypted;
 }
 
 /* NULL with *error. */
 static const struct scheme *scheme_of(const char *url, lks_error *error)
 {
+    const struct scheme *scheme = find_scheme(url);
     const char *end = strstr(url, "://");
 
-    for (const struct scheme *scheme = schemes; scheme < schemes + sizeof schemes / sizeof *schemes; scheme++) {
-        size_t len = strlen(scheme->prefix);
-
-        if (strncmp(url, scheme->prefix, len) != 0)
-            continue;
-        if (scheme->engine->is_address(scheme->name, url + len))
-            return scheme;
+    if (scheme && scheme->engine->is_address(scheme->name, url + strlen(scheme->prefix)))
+        return scheme;
+    if (scheme)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
-        return NULL;
-    }
-    if (!end)
+    else if (!end)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                       "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, grpc://, grpcs://, grpc+unix://, "
                       "nng+tcp:// and nng+ws:// are supported");
@@ -543,7 +546,7 @@ static struct connection *connection_new(char *url, const struct scheme *scheme,
     c->base.keepalive_ms = options->keepalive_ms;
     c->base.keepalive_timeout_ms = options->keepalive_timeout_ms;
     c->base.loop = options->loop;
-    c->base.tls = options->tls;
+    c->base.tls = scheme->is_encrypted ? options->tls : NULL;
     c->base.server_name = options->server_name;
     c->base.first_address = options->first_address;
     c->base.slots = calloc(c->base.slots_max, sizeof(slot *));

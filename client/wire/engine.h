@@ -70,7 +70,7 @@ struct link {
     uint32_t slots_max;
     uint32_t taken_max; /* set by the engine: how many messages the server accepts at once; UINT32_MAX at first */
     struct loop *loop;
-    struct tls_context *tls; /* NULL: no URL of the channel is encrypted */
+    struct tls_context *tls; /* NULL: the URL is not encrypted */
     const char *server_name; /* in its certificate; NULL = the host of the address */
     uint32_t first_address;  /* which address of a name is tried first; libnng chooses for itself */
     slot **slots;

@@ -224,18 +224,6 @@ static void on_up(byte_stream *b)
 
 /* ---- the link ------------------------------------------------------------------------------- */
 
-static bool is_path(const char *scheme)
-{
-    return strcmp(scheme, "grpc+unix://") == 0;
-}
-
-static bool is_address(const char *scheme, const char *text)
-{
-    byte_stream probe;
-
-    return bytes_aim(&probe, text, is_path(scheme));
-}
-
 /* NULL when out of memory. */
 static h2 *h2_new(grpc *g)
 {
@@ -249,7 +237,7 @@ static h2 *h2_new(grpc *g)
     TAILQ_INIT(&h->sending);
     TAILQ_INIT(&h->refused);
     h->stream = (byte_stream){
-        .tls_context = strcmp(link->scheme, "grpcs://") == 0 ? link->tls : NULL,
+        .tls_context = link->tls,
         .alpn = "h2",
         .server_name = link->server_name,
         .first_address = link->first_address,
@@ -258,7 +246,7 @@ static h2 *h2_new(grpc *g)
         .readable = on_readable,
         .failed = on_failed,
     };
-    bytes_aim(&h->stream, link->address, is_path(link->scheme)); /* it was checked */
+    bytes_aim(&h->stream, link->scheme, link->address); /* it was checked */
     bytes_init(&h->stream);
     return h;
 }
@@ -371,7 +359,7 @@ static loop_source *source(struct link *link)
 }
 
 const struct engine engine_grpc = {
-    .is_address = is_address,
+    .is_address = bytes_is_address,
     .open = open_link,
     .close = close_link,
     .connect = begin_connect,

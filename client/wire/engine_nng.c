@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/number.h"
 #include "base/thread.h"
 
 enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_MS = 2000 };
@@ -401,8 +402,7 @@ static bool names_host_and_port(const char *scheme, const char *address)
 
     if ((size_t)snprintf(url, sizeof url, "%s%s", scheme, address) >= sizeof url || nng_url_parse(&parsed, url) != 0)
         return false;
-    long port = strspn(parsed->u_port, "0123456789") == strlen(parsed->u_port) ? strtol(parsed->u_port, NULL, 10) : 0;
-    bool named = parsed->u_hostname[0] != '\0' && port >= 1 && port <= 65535;
+    bool named = parsed->u_hostname[0] != '\0' && number_parse(parsed->u_port, strlen(parsed->u_port), UINT16_MAX) > 0;
     nng_url_free(parsed);
     return named;
 }

@@ -180,13 +180,6 @@ static void on_up(byte_stream *b)
 
 /* ---- the connection ------------------------------------------------------------------------- */
 
-static bool is_address(const char *scheme, const char *text)
-{
-    byte_stream probe;
-
-    return bytes_aim(&probe, text, strcmp(scheme, "unix://") == 0);
-}
-
 static lks_code begin_connect(struct link *link, lks_error *error)
 {
     sp *t = link->transport;
@@ -211,19 +204,16 @@ static void disconnect(struct link *link)
 
 static bool open_link(struct link *link)
 {
-    bool is_unix = strcmp(link->scheme, "unix://") == 0;
     sp *t = calloc(1, sizeof *t);
 
     if (!t)
         return false;
     t->link = link;
-    t->mapping = is_unix ? SP_OVER_UNIX : SP_OVER_TCP;
-    t->header_bytes = sp_prefix_bytes(t->mapping) + SP_ID_BYTES;
     for (t->id_step = 1; t->id_step < link->slots_max && t->id_step < SP_ID_MARK / 2;)
         t->id_step *= 2;
     TAILQ_INIT(&t->output);
     t->stream = (byte_stream){
-        .tls_context = strcmp(link->scheme, "tls://") == 0 ? link->tls : NULL,
+        .tls_context = link->tls,
         .server_name = link->server_name,
         .first_address = link->first_address,
         .loop = link->loop,
@@ -231,7 +221,9 @@ static bool open_link(struct link *link)
         .readable = on_readable,
         .failed = on_failed,
     };
-    bytes_aim(&t->stream, link->address, is_unix); /* it was checked */
+    bytes_aim(&t->stream, link->scheme, link->address); /* it was checked */
+    t->mapping = t->stream.path ? SP_OVER_UNIX : SP_OVER_TCP;
+    t->header_bytes = sp_prefix_bytes(t->mapping) + SP_ID_BYTES;
     bytes_init(&t->stream);
     link->transport = t;
     return true;
@@ -252,7 +244,7 @@ static loop_source *source(struct link *link)
 }
 
 const struct engine engine_sp = {
-    .is_address = is_address,
+    .is_address = bytes_is_address,
     .open = open_link,
     .close = close_link,
     .connect = begin_connect,

@@ -5,6 +5,7 @@
 
 #include "base/base64.h"
 #include "base/hex.h"
+#include "base/number.h"
 #include "rpc/wire.h"
 
 enum { TIMEOUT_MS_MAX = 99999999 };
@@ -21,16 +22,9 @@ void grpc_format_timeout(uint32_t ms, char out[GRPC_TIMEOUT_BYTES])
 
 lks_code grpc_parse_status(lks_rpc_slice text)
 {
-    unsigned code = 0;
+    int64_t code = text.len > 2 ? -1 : number_parse(text.data, text.len, LKS_UNAUTHENTICATED);
 
-    if (text.len == 0 || text.len > 2)
-        return LKS_UNKNOWN;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return LKS_UNKNOWN;
-        code = code * 10 + (unsigned)(text.data[i] - '0');
-    }
-    return code <= LKS_UNAUTHENTICATED ? (lks_code)code : LKS_UNKNOWN;
+    return code < 0 ? LKS_UNKNOWN : (lks_code)code;
 }
 
 lks_code grpc_code_of_http(unsigned status)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/number.h"
 #include "base/varint.h"
 
 /* ---- timeouts ----------------------------------------------------------------------- */
@@ -23,18 +24,13 @@ bool grpc_parse_timeout(const char *text, size_t len, uint32_t *ms)
                  {'m', 1000000},
                  {'u', 1000},
                  {'n', 1}};
-    uint64_t value = 0;
+    int64_t value = len < 2 || len > TIMEOUT_DIGITS_MAX + 1 ? -1 : number_parse(text, len - 1, INT64_MAX);
 
-    if (len < 2 || len > TIMEOUT_DIGITS_MAX + 1)
+    if (value < 0)
         return false;
-    for (size_t i = 0; i + 1 < len; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        value = value * 10 + (uint64_t)(text[i] - '0');
-    }
     for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
         if (units[u].unit == text[len - 1]) {
-            uint64_t whole = (value * units[u].ns + 999999) / 1000000;
+            uint64_t whole = ((uint64_t)value * units[u].ns + 999999) / 1000000;
             *ms = whole == 0 ? 1 : whole > UINT32_MAX ? UINT32_MAX : (uint32_t)whole;
             return true;
         }

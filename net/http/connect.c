@@ -5,6 +5,7 @@
 
 #include "base/base64.h"
 #include "base/hex.h"
+#include "base/number.h"
 #include "base/quote_json.h"
 #include "net/gzip.h"
 #include "net/grpc/grpc_status.h"
@@ -48,15 +49,10 @@ static const coded *coded_as(lks_code code)
 /* 1 to 10 digits. A limit above 49 days is cut to 49 days. */
 static bool read_timeout(lks_rpc_slice text, uint32_t *ms)
 {
-    uint64_t value = 0;
+    int64_t value = text.len > TIMEOUT_DIGITS_MAX ? -1 : number_parse(text.data, text.len, INT64_MAX);
 
-    if (text.len > TIMEOUT_DIGITS_MAX)
+    if (value < 0)
         return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        value = value * 10 + (uint64_t)(text.data[i] - '0');
-    }
     *ms = value > UINT32_MAX ? UINT32_MAX : value == 0 ? 1 : (uint32_t)value;
     return true;
 }

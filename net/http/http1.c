@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/hex.h"
+#include "base/number.h"
 
 enum { LENGTH_DIGITS_MAX = 15, CHUNK_DIGITS_MAX = 8 };
 
@@ -175,8 +176,7 @@ static http1_verdict read_length(http1_head *head, const http_fields *fields)
         return refused(400, "Content-Length: must be a number");
     if (length.len > LENGTH_DIGITS_MAX)
         return refused(413, "Content-Length: too large");
-    for (size_t i = 0; i < length.len; i++)
-        head->length = head->length * 10 + (uint64_t)(length.data[i] - '0');
+    head->length = (uint64_t)number_parse(length.data, length.len, INT64_MAX);
     return fine;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "net/metrics/metrics.h"
 
 static double seconds(struct timeval t)
@@ -52,12 +53,11 @@ static double count_descriptors(void)
 static double start_time(void)
 {
     enum { START_AFTER_NAME = 20 };
-    struct timespec now, up;
+    struct timespec up;
 
-    clock_gettime(CLOCK_REALTIME, &now);
     clock_gettime(CLOCK_BOOTTIME, &up);
     double ticks = proc_number("/proc/self/stat", ")", START_AFTER_NAME);
-    return (double)(now.tv_sec - up.tv_sec + (time_t)(ticks / (double)sysconf(_SC_CLK_TCK)));
+    return (double)(clock_unix_ms() / 1000 - up.tv_sec + (time_t)(ticks / (double)sysconf(_SC_CLK_TCK)));
 }
 
 void metrics_process(metrics_text *t)

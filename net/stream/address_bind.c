@@ -34,14 +34,16 @@ static bool has_ipv6(void)
 lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *error)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char port[ADDRESS_PORT_BYTES];
     struct address parsed;
 
-    if (!address_parse(text, &parsed))
+    if (address_parse(text, strlen(text), 0, &parsed))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
     bool any = strcmp(parsed.host, "*") == 0;
     if (any)
         hints.ai_family = has_ipv6() ? AF_INET6 : AF_INET; /* a socket of [::] accepts IPv4 too */
-    int failed = getaddrinfo(any ? NULL : parsed.host, parsed.port, &hints, ret);
+    snprintf(port, sizeof port, "%u", parsed.port);
+    int failed = getaddrinfo(any ? NULL : parsed.host, port, &hints, ret);
     if (failed)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
     return LKS_OK;

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 enum { FIRST_FD = 3, NAME_BYTES_MAX = 255 };
 
 union name {
@@ -22,19 +24,6 @@ union name {
 static lks_code refuse(lks_error *error, const char *why)
 {
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", why);
-}
-
-/* -1: not a number, or larger than a descriptor. */
-static long number_of(const char *text, size_t len)
-{
-    long n = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9' || n > INT32_MAX / 10 - 1)
-            return -1;
-        n = n * 10 + (text[i] - '0');
-    }
-    return len > 0 ? n : -1;
 }
 
 lks_code handed_in_check_text(const char *text, size_t len, lks_error *error)
@@ -53,10 +42,10 @@ static int count(void)
 {
     const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
 
-    if (!pid || !fds || number_of(pid, strlen(pid)) != getpid())
+    if (!pid || !fds || number_parse(pid, strlen(pid), INT32_MAX) != getpid())
         return 0;
-    long n = number_of(fds, strlen(fds));
-    return n > 0 && n <= INT32_MAX - FIRST_FD ? (int)n : 0;
+    int64_t n = number_parse(fds, strlen(fds), INT32_MAX - FIRST_FD);
+    return n > 0 ? (int)n : 0;
 }
 
 static union name local_name(int fd)
@@ -101,7 +90,7 @@ static lks_code find_name(const char *text, size_t len, int fds[HANDED_IN_MAX], 
 
 lks_code handed_in_find(const char *text, size_t len, int fds[HANDED_IN_MAX], size_t *n, lks_error *error)
 {
-    long number = number_of(text, len);
+    int64_t number = number_parse(text, len, INT32_MAX);
 
     lks_code code = handed_in_check_text(text, len, error);
     if (code != LKS_OK)

@@ -14,6 +14,7 @@
 #include <ini.h>
 
 #include "base/hex.h"
+#include "base/number.h"
 #include "hashed.h"
 #include "digest.h"
 #include "memory.h"
@@ -263,11 +264,9 @@ static bool set_namespace(reading *r, principal *p, const char *value)
 
 static bool set_uid(reading *r, principal *p, const char *value)
 {
-    char *end;
+    int64_t uid = number_parse(value, strlen(value), (uid_t)-2);
 
-    errno = 0;
-    unsigned long uid = strtoul(value, &end, 10);
-    if (errno || *value < '0' || *value > '9' || *end != '\0' || uid >= (uid_t)-1)
+    if (uid < 0)
         return bad(r, p->name, "uid: not a user id");
     char text[LINE_BYTES_MAX];
     return add_alias(r, p, uid_text((uid_t)uid, text));
@@ -346,7 +345,7 @@ static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
 /* Reads a line "<digest> <principal> [<until>]". */
 static bool read_token(reading *r, char *line)
 {
-    char *rest, *end;
+    char *rest;
     const char *digest = strtok_r(line, " \t\r\n", &rest);
     const char *name = strtok_r(NULL, " \t\r\n", &rest);
     const char *until = strtok_r(NULL, " \t\r\n", &rest);
@@ -357,9 +356,8 @@ static bool read_token(reading *r, char *line)
     if (!parse_digest(digest, t.digest) || !name || strtok_r(NULL, " \t\r\n", &rest))
         return bad_line(r, "must be: SHA-256 in hex, principal, and optionally the end in seconds since 1970");
     if (until) {
-        errno = 0;
-        t.until = strtoll(until, &end, 10);
-        if (errno || *end != '\0' || t.until <= 0)
+        t.until = number_parse(until, strlen(until), INT64_MAX);
+        if (t.until <= 0)
             return bad_line(r, "the end of a token must be in seconds since 1970");
     }
     principal *p = find(r->identity, name);

@@ -42,27 +42,13 @@ struct hosts {
 
 /* ---- the text ------------------------------------------------------------------------ */
 
-static bool parse_host(char *text, struct address *ret)
-{
-    char with_port[ADDRESS_HOST_BYTES + ADDRESS_PORT_BYTES + 4];
-    const char *end = text[0] == '[' ? strchr(text, ']') : text;
-
-    if (!end || strchr(end, ':'))
-        return address_parse(text, ret) && ret->number != 0;
-    int length = snprintf(with_port, sizeof with_port, "%s:%d", text, DEFAULT_PORT);
-    return length < (int)sizeof with_port && address_parse(with_port, ret);
-}
-
 static lks_code parse(hosts *h, const char *text, lks_error *error)
 {
     const char *rest = text;
 
     for (;;) {
         size_t length = strcspn(rest, ",");
-        char *one = memory_copy(rest, length);
-        bool good = h->n < HOSTS_MAX && parse_host(one, &h->host[h->n].at);
-        free(one);
-        if (!good)
+        if (h->n == HOSTS_MAX || address_parse(rest, length, DEFAULT_PORT, &h->host[h->n].at))
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                                  "'%.*s' is not host:port, or there are more than %d hosts", (int)length, rest,
                                  HOSTS_MAX);
@@ -103,7 +89,7 @@ static void store_addresses(host *at, const struct addrinfo *all)
                          : uv_ip4_name((const struct sockaddr_in *)(const void *)a->ai_addr, address, sizeof address);
         if (failed || used + ADDRESS_BYTES > sizeof at->known)
             continue;
-        used += (size_t)snprintf(at->known + used, sizeof at->known - used, "%s%s:%s", used > 0 ? "," : "", address,
+        used += (size_t)snprintf(at->known + used, sizeof at->known - used, "%s%s:%u", used > 0 ? "," : "", address,
                                  at->at.port);
     }
 }

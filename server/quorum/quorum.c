@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "memory.h"
@@ -15,21 +16,7 @@
 
 enum { GRACE_MS = 1000, AGAIN_MS = 500, OWN_TIMERS = 2 /* of nodes.c and sweep_groups.c */ };
 
-#define SCHEME "zookeeper://"
-
 /* ---- the URL --------------------------------------------------------------------------- */
-
-/* zookeeper://[user:password@]hosts/path; the strings are copies. */
-typedef struct place {
-    char *login, *hosts, *path;
-} place;
-
-static void place_clear(place *p)
-{
-    free(p->login);
-    free(p->hosts);
-    free(p->path);
-}
 
 static bool is_reserved(const char *path)
 {
@@ -39,38 +26,28 @@ static bool is_reserved(const char *path)
     return strncmp(path, own, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* Returns false if the URL does not have that form. */
-static bool place_parse(const char *url, place *ret)
+/* Sets the options of the client from zookeeper://[user:password@]hosts/path. Their texts belong to the URL and to
+ * *ret, which the caller frees. */
+static lks_code read_url(const char *url, const char *from, char **ret, zk_options *zk, lks_error *error)
 {
-    *ret = (place){0};
-    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
-        return false;
-    const char *begin = url + strlen(SCHEME), *path = strchr(begin, '/');
-    if (!path || path[1] == '\0' || is_reserved(path))
-        return false;
-    const char *login_end = memrchr(begin, '@', (size_t)(path - begin)), *hosts = login_end ? login_end + 1 : begin;
-    ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;
-    ret->hosts = memory_copy(hosts, (size_t)(path - hosts));
-    ret->path = memory_copy(path, strlen(path));
-    return true;
-}
-
-/* Sets the options of the client from the URL. Their texts belong to *ret. */
-static lks_code read_url(const char *url, const char *from, place *ret, zk_options *zk, lks_error *error)
-{
+    const char *begin = url_after(url, "zookeeper://"), *path = begin ? strchr(begin, '/') : NULL;
     lks_error why;
 
-    if (!place_parse(url, ret))
+    if (!path || path[1] == '\0' || is_reserved(path))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path other than "
                              "ZooKeeper's own (/zookeeper)",
                              from);
-    zk->hosts = ret->hosts;
-    zk->root = ret->path;
-    zk->credentials = ret->login;
+    *ret = memory_copy(begin, (size_t)(path - begin));
+    char *login_end = strrchr(*ret, '@');
+    if (login_end)
+        *login_end = '\0';
+    zk->credentials = login_end ? *ret : NULL;
+    zk->hosts = login_end ? login_end + 1 : *ret;
+    zk->root = path;
     if (zk_check(zk, &why) == LKS_OK)
         return LKS_OK;
-    place_clear(ret);
+    free(*ret);
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", from, why.message);
 }
 
@@ -78,11 +55,11 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-";
     zk_options zk = {0};
-    place p;
+    char *texts;
 
-    if (read_url(url, from, &p, &zk, error) != LKS_OK)
+    if (read_url(url, from, &texts, &zk, error) != LKS_OK)
         return LKS_INVALID_ARGUMENT;
-    place_clear(&p);
+    free(texts);
     for (size_t i = 0; i < n; i++)
         if (namespaces[i][strspn(namespaces[i], plain)] != '\0')
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -299,18 +276,18 @@ store_other quorum_as_store(quorum *q)
 lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *error)
 {
     quorum *q = memory_alloc(sizeof *q);
-    place at;
+    char *texts;
 
     *q = (quorum){.options = *options};
     zk_options zk = {.loop = options->loop,
                      .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = q}};
 
-    lks_code code = read_url(options->url, options->url_from, &at, &zk, error);
+    lks_code code = read_url(options->url, options->url_from, &texts, &zk, error);
     if (code == LKS_OK) {
         code =
             functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
         q->zookeeper = code == LKS_OK ? zk_open(&zk) : NULL;
-        place_clear(&at);
+        free(texts);
     }
     if (code != LKS_OK) {
         free(q);

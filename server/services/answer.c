@@ -2,6 +2,7 @@
  * call fail with INTERNAL, MAYBE, and the readers return empty values. Called by the services' finish. */
 #include <string.h>
 
+#include "base/number.h"
 #include "memory.h"
 #include "services/service.h"
 #include "slice.h"
@@ -36,26 +37,17 @@ size_t answer_count(answer *a, const store_value *array)
 int64_t answer_int(answer *a, const store_value *array, size_t i)
 {
     const store_value *value = answer_at(a, array, i);
-    int64_t number = 0;
-    size_t at = 0;
 
     if (value->type == STORE_INTEGER)
         return value->integer;
-    if (value->type != STORE_STRING || value->string.len == 0 || value->string.len > 18) {
+    const lks_rpc_slice text = value->type == STORE_STRING ? value->string : (lks_rpc_slice){.data = ""};
+    const bool negative = text.len > 0 && text.data[0] == '-';
+    int64_t number = number_parse(text.data + negative, text.len - negative, INT64_MAX);
+    if (number < 0) {
         set_malformed(a);
         return 0;
     }
-    if (value->string.data[0] == '-')
-        at = 1;
-    for (; at < value->string.len; at++) {
-        char c = value->string.data[at];
-        if (c < '0' || c > '9') {
-            set_malformed(a);
-            return 0;
-        }
-        number = number * 10 + (c - '0');
-    }
-    return value->string.data[0] == '-' ? -number : number;
+    return negative ? -number : number;
 }
 
 int64_t answer_event_number(answer *a, size_t i)

@@ -59,9 +59,9 @@ snowflake_parts snowflake_parts_of(int64_t id);
 
 /* ---- id_uuid.c ---- */
 
-/* Returns the tick, in 1/4096 ms since 1970, of the next UUID after one of tick `last`: the time (CLOCK_REALTIME), but
+/* Returns the tick, in 1/4096 ms since 1970, of the next UUID after one of tick `last`: the time since 1970, but
  * later than `last`. */
-uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec);
+uint64_t uuid_tick(uint64_t last, uint64_t now_ns);
 
 /* Writes a UUID of version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits of the time) as
  * text. Uses 62 bits of `random`. */

@@ -10,15 +10,14 @@
 
 #include <endian.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "memory.h"
 #include "random.h"
 
-uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
+uint64_t uuid_tick(uint64_t last, uint64_t now_ns)
 {
-    uint64_t ms = (uint64_t)sec * 1000 + (uint64_t)nsec / 1000000;
-    uint64_t tick = ms << 12 | (uint64_t)nsec % 1000000 * 4096 / 1000000;
+    uint64_t tick = now_ns / CLOCK_NS_PER_MS << 12 | now_ns % CLOCK_NS_PER_MS * 4096 / CLOCK_NS_PER_MS;
 
     return tick > last ? tick : last + 1;
 }
@@ -60,12 +59,11 @@ void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, const char **
 {
     uint64_t *random = memory_in(arena, count * sizeof *random);
     char(*text)[ID_UUID_LEN + 1] = memory_in(arena, count * sizeof *text);
-    struct timespec now;
+    uint64_t now_ns = clock_unix_ns();
 
     random_fill(random, count * sizeof *random);
-    clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < count; i++) {
-        *last = uuid_tick(*last, now.tv_sec, now.tv_nsec);
+        *last = uuid_tick(*last, now_ns);
         uuid_format(*last, random[i], text[i]);
         uuids[i] = text[i];
     }

@@ -1,6 +1,10 @@
 /* StockService: ReadLedger, TrimLedger. Invariant: an id that reaches the store has the form
  * "milliseconds-sequence". */
 #include "services/stock.h"
+
+#include <string.h>
+
+#include "base/number.h"
 #include "services/stock_ledger_pages.h"
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000, ENTRIES_OF_WEIGHT = 50 };
@@ -10,15 +14,10 @@ enum { READS_MAX = 100 }; /* reads of an entry of this millisecond, until the cl
 /* Skips a decimal number up to 2^53-1 without leading zeros. Returns the text after it; NULL: no number. */
 static const char *after_number(const char *text)
 {
-    int64_t number = 0;
-    const char *at;
+    size_t digits = strspn(text, "0123456789");
 
-    for (at = text; *at >= '0' && *at <= '9'; at++) {
-        number = number * 10 + (*at - '0');
-        if (number > SERVICE_QUANTITY_MAX)
-            return NULL;
-    }
-    return at == text || (text[0] == '0' && at > text + 1) ? NULL : at;
+    return number_parse(text, digits, SERVICE_QUANTITY_MAX) < 0 || (text[0] == '0' && digits > 1) ? NULL
+                                                                                                  : text + digits;
 }
 
 /* Checks an id, or one id for each bucket, separated by commas (stock_ledger_pages.h). */

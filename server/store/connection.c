@@ -25,14 +25,7 @@
 #include "store/errors.h"
 #include "store/secrets.h"
 
-enum {
-    PAUSE_MIN_MS = 20,
-    PAUSE_MAX_MS = 1000,
-    SILENT_TICKS_MAX = 4,
-    ADDRESS_BYTES = 64,
-    PORT_BYTES = 6,
-    REASON_BYTES = 160
-};
+enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
 
 typedef enum state { RESOLVING, CONNECTING, GREETING, READY, PAUSING, CLOSED } state;
 
@@ -249,8 +242,6 @@ static void on_resolved(uv_async_t *async)
 
 static void start_connecting(connection *c)
 {
-    char port[PORT_BYTES];
-
     c->state = RESOLVING;
     uv_timer_start(&c->timer, on_late, c->options.connect_timeout_ms, c->options.connect_timeout_ms);
     if (c->options.path) {
@@ -261,11 +252,10 @@ static void start_connecting(connection *c)
         on_resolved(&c->resolved);
         return;
     }
-    snprintf(port, sizeof port, "%u", (unsigned)c->options.port);
-    struct addrinfo *numeric = resolve_numeric(c->options.host, port);
+    struct addrinfo *numeric = resolve_numeric(c->options.host, c->options.port);
     if (numeric)
         connect_to_one_of(c, numeric);
-    else if (!(c->resolution = resolve_start(c->options.host, port, wake_loop, c)))
+    else if (!(c->resolution = resolve_start(c->options.host, c->options.port, wake_loop, c)))
         drop_for(c, not_found, "out of memory or threads");
 }
 

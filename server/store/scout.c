@@ -13,17 +13,12 @@
 
 enum { SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
 
-typedef struct address {
-    char host[SLOTS_HOST_BYTES];
-    uint16_t port;
-} address;
-
 struct scout {
     scout_options options;
     connection *connection;
     greeting greeting;
-    address at;
-    address *addresses; /* of all nodes, then those of the URL */
+    struct address at;
+    struct address *addresses; /* of all nodes, then those of the URL */
     size_t n_addresses, next_address;
     size_t tries;        /* in a row */
     unsigned looks_left; /* looks until the next node is tried */
@@ -34,7 +29,7 @@ struct scout {
 static void set_addresses(scout *s, const slots_map *map)
 {
     const url *given = s->options.url;
-    address *all = memory_alloc((map->n + given->n_hosts) * sizeof *all);
+    struct address *all = memory_alloc((map->n + given->n_hosts) * sizeof *all);
     size_t n = 0;
 
     for (size_t i = 0; i < map->n; i++) {
@@ -43,10 +38,8 @@ static void set_addresses(scout *s, const slots_map *map)
         strcpy(all[n].host, map->node[i].host);
         all[n++].port = map->node[i].port;
     }
-    for (size_t i = 0; i < given->n_hosts; i++) {
-        snprintf(all[n].host, sizeof all[n].host, "%s", given->hosts[i].name);
-        all[n++].port = given->hosts[i].port;
-    }
+    for (size_t i = 0; i < given->n_hosts; i++)
+        all[n++] = given->hosts[i];
     free(s->addresses);
     s->addresses = all;
     s->n_addresses = n;

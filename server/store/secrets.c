@@ -70,7 +70,7 @@ static lks_code read_password(const char *setting, const char *path, char **ret,
 
 lks_code secrets_load(secrets *a, const store_files *f, const url *of, lks_error *error)
 {
-    static const tls_names names = {"--store-certificate", "--store-key", "--store-ca"};
+    static const tls_names names = {"--store-certificate", "--store-key", "--store-ca", NULL};
     char *password = NULL, *of_sentinels = NULL;
     tls_context *context = NULL;
 

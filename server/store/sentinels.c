@@ -19,6 +19,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "net/close_barrier.h"
 #include "store/connection.h"
 #include "store/errors.h"
@@ -182,11 +183,10 @@ static void choose_primary(sentinels *s)
 
 static bool read_port(const char *text, uint16_t *ret)
 {
-    char *end;
-    unsigned long port = strtoul(text, &end, 10);
+    int64_t port = number_parse(text, strlen(text), UINT16_MAX);
 
     *ret = (uint16_t)port;
-    return *text >= '0' && *text <= '9' && *end == '\0' && port > 0 && port <= UINT16_MAX;
+    return port > 0;
 }
 
 /* One sentinel may have two entries: by its name in the URL and by its address, or because it has moved. */
@@ -491,7 +491,7 @@ sentinels *sentinels_open(const sentinels_options *options)
     uv_timer_init(options->loop, &s->timer);
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)
-        add_sentinel(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
+        add_sentinel(s, options->url->hosts[i].host, options->url->hosts[i].port, true);
     sentinels_recheck(s);
     return s;
 }

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "memory.h"
 #include "slice.h"
 
-enum { WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
+enum { WORDS_BEFORE_SLOTS = 8 };
 
 /* CRC16 (XMODEM), four bits a step. */
 static uint16_t crc16(const char *text, size_t len)
@@ -62,20 +63,9 @@ static lks_rpc_slice cut(lks_rpc_slice *rest, char end)
     return part;
 }
 
-static bool number_of(lks_rpc_slice text, uint64_t max, uint64_t *ret)
+static int64_t number_of(lks_rpc_slice text, int64_t max)
 {
-    uint64_t value = 0;
-
-    if (text.len == 0 || text.len > 20)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned digit = (unsigned char)text.data[i] - (unsigned)'0';
-        if (digit > 9 || value > (max - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret = value;
-    return true;
+    return number_parse(text.data, text.len, max);
 }
 
 static bool copy_text(char *to, size_t bytes, lks_rpc_slice text)
@@ -91,15 +81,15 @@ static bool copy_text(char *to, size_t bytes, lks_rpc_slice text)
 static bool read_address(lks_rpc_slice text, char host[SLOTS_HOST_BYTES], uint16_t *port)
 {
     const char *colon = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
-    uint64_t value;
 
     if (!colon)
         return false;
     lks_rpc_slice before = {.data = text.data, .len = (size_t)(colon - text.data)};
     lks_rpc_slice after = {.data = colon + 1, .len = text.len - before.len - 1};
-    if (!number_of(after, PORT_MAX, &value) || !copy_text(host, SLOTS_HOST_BYTES, before))
+    int64_t number = number_of(after, UINT16_MAX);
+    if (number < 0 || !copy_text(host, SLOTS_HOST_BYTES, before))
         return false;
-    *port = (uint16_t)value;
+    *port = (uint16_t)number;
     return true;
 }
 
@@ -115,13 +105,13 @@ static bool read_slots(slots_map *map, uint16_t place, lks_rpc_slice slots)
 {
     while (slots.len > 0) {
         lks_rpc_slice last = cut(&slots, ' ');
-        uint64_t from, to;
         if (last.len == 0 || *last.data == '[')
             continue;
         lks_rpc_slice first = cut(&last, '-');
-        if (!number_of(first, SLOTS - 1, &from) || !number_of(last.len > 0 ? last : first, SLOTS - 1, &to))
+        int64_t from = number_of(first, SLOTS - 1), to = last.len > 0 ? number_of(last, SLOTS - 1) : from;
+        if (from < 0 || to < 0)
             return false;
-        for (uint64_t slot = from; slot <= to; slot++)
+        for (int64_t slot = from; slot <= to; slot++)
             map->owner[slot] = place;
     }
     return true;
@@ -136,9 +126,11 @@ static bool read_line(slots_map *map, lks_rpc_slice line, const char *asked)
         word[i] = cut(&line, ' ');
     lks_rpc_slice address = cut(&word[1], '@');
     address = cut(&address, ',');
+    int64_t epoch = number_of(word[6], INT64_MAX);
     if (!copy_text(node->id, sizeof node->id, word[0]) || strlen(node->id) != SLOTS_ID_BYTES - 1 ||
-        !read_address(address, node->host, &node->port) || !number_of(word[6], UINT64_MAX, &node->epoch))
+        !read_address(address, node->host, &node->port) || epoch < 0)
         return false;
+    node->epoch = (uint64_t)epoch;
     if (node->host[0] == '\0' && has_flag(word[2], "myself"))
         snprintf(node->host, sizeof node->host, "%s", asked);
     node->failed = has_flag(word[2], "fail") || has_flag(word[2], "noaddr") || has_flag(word[2], "handshake");
@@ -179,12 +171,10 @@ void slots_clear(slots_map *map)
 /* Reads "<kind> <slot>", and removes it. */
 static bool read_slot(lks_rpc_slice *text, const char *kind, uint16_t *slot)
 {
-    uint64_t value;
+    int64_t number = slice_is(cut(text, ' '), kind) ? number_of(cut(text, ' '), SLOTS - 1) : -1;
 
-    if (!slice_is(cut(text, ' '), kind) || !number_of(cut(text, ' '), SLOTS - 1, &value))
-        return false;
-    *slot = (uint16_t)value;
-    return true;
+    *slot = (uint16_t)number;
+    return number >= 0;
 }
 
 bool slots_read_ask(const char *text, size_t len, uint16_t *slot)

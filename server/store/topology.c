@@ -560,7 +560,7 @@ static void open_only(topology *t)
     shard *m = add_shard(t, STORE_META_BASE);
 
     if (u->kind == URL_TCP) {
-        snprintf(m->host, sizeof m->host, "%s", u->hosts[0].name);
+        snprintf(m->host, sizeof m->host, "%s", u->hosts[0].host);
         m->port = u->hosts[0].port;
     }
     m->path = t->options.socket ? t->options.socket : u->kind == URL_UNIX ? u->path : NULL;

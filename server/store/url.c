@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/number.h"
 #include "memory.h"
 
-enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 65535 };
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DB_MAX = 65535 };
 
 #define FORMS                                                            \
     "embedded:DIR, unix:///path, redis://[user:password@]host:port/db, " \
@@ -35,20 +36,14 @@ static char *decode(const char *text, size_t len)
     return out;
 }
 
-/* Parses a decimal number without sign, blanks or anything after it. */
-static bool parse_number(const char *text, size_t len, uint32_t max, uint32_t *ret)
+/* Parses a database number, which is all of the text. */
+static bool parse_db(const char *text, uint32_t *ret)
 {
-    uint32_t value = 0;
+    int64_t db = number_parse(text, strlen(text), DB_MAX);
 
-    if (len == 0 || len > 9)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        value = value * 10 + (uint32_t)(text[i] - '0');
-    }
-    *ret = value;
-    return value <= max;
+    if (db >= 0)
+        *ret = (uint32_t)db;
+    return db >= 0;
 }
 
 static lks_code invalid(lks_error *error, const char *what)
@@ -87,44 +82,18 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
     return LKS_OK;
 }
 
-/* Parses "host", "host:port", "[address]" or "[address]:port". */
-static lks_code parse_host(const char *text, const char *end, uint32_t port, url_host *ret, lks_error *error)
-{
-    const char *host_end =
-        *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
-
-    if (*text != '[' && host_end && memchr(host_end + 1, ':', (size_t)(end - host_end - 1)))
-        return invalid(error, "an IPv6 address must be in brackets: [::1]:7001");
-    if (*text == '[') {
-        if (!host_end)
-            return invalid(error, "an address lacks its closing bracket");
-        ret->name = memory_copy(text + 1, (size_t)(host_end - text - 1));
-        host_end++;
-    } else {
-        host_end = host_end ? host_end : end;
-        ret->name = memory_copy(text, (size_t)(host_end - text));
-    }
-    if (ret->name[0] == '\0')
-        return invalid(error, "a host is missing");
-    if (host_end < end &&
-        (*host_end != ':' || !parse_number(host_end + 1, (size_t)(end - host_end - 1), PORT_MAX, &port) || port == 0))
-        return invalid(error, "the port must be a number from 1 to 65535");
-    ret->port = (uint16_t)port;
-    return LKS_OK;
-}
-
 static lks_code parse_hosts(const scheme *form, const char *text, const char *end, url *ret, lks_error *error)
 {
-    lks_code code = LKS_OK;
+    const char *wrong = NULL;
 
-    for (const char *comma; code == LKS_OK && text <= end; text = comma + 1) {
+    for (const char *comma; !wrong && text <= end; text = comma + 1) {
         comma = memchr(text, ',', (size_t)(end - text));
         comma = comma ? comma : end;
         if (ret->n_hosts == form->hosts_max)
             return invalid(error, form->hosts_max == 1 ? "redis:// takes one host" : "at most 16 hosts are allowed");
-        code = parse_host(text, comma, form->port, &ret->hosts[ret->n_hosts++], error);
+        wrong = address_parse(text, (size_t)(comma - text), form->port, &ret->hosts[ret->n_hosts++]);
     }
-    return code;
+    return wrong ? invalid(error, wrong) : LKS_OK;
 }
 
 /* Parses "/master" at *text, and moves *text past it. */
@@ -155,7 +124,7 @@ static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_er
     if (code != LKS_OK)
         return code;
     const char *db = *rest == '/' ? rest + 1 : rest;
-    if (*db != '\0' && (db == rest || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
+    if (*db != '\0' && (db == rest || !parse_db(db, &ret->db)))
         return invalid(error, form->kind == URL_SENTINEL ? "after the primary only /db may follow, a database number"
                                                          : "after the host only /db may follow, a database number");
     if (ret->db != 0 && ret->kind == URL_CLUSTER)
@@ -177,8 +146,7 @@ static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_e
     if (code != LKS_OK)
         return code;
     query = path + strcspn(path, "?");
-    if (*query != '\0' &&
-        (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
+    if (*query != '\0' && (strncmp(query, "?db=", 4) != 0 || !parse_db(query + 4, &ret->db)))
         return invalid(error, "after the path only ?db=n may follow, a database number");
     ret->path = decode(path, (size_t)(query - path));
     return ret->path ? LKS_OK : bad_escape(error, "path");
@@ -206,12 +174,12 @@ static lks_code parse(const char *text, url *ret, lks_error *error)
 
     *ret = (url){0};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        size_t len = strlen(schemes[i].prefix);
-        if (strncmp(text, schemes[i].prefix, len) != 0)
+        const char *rest = url_after(text, schemes[i].prefix);
+        if (!rest)
             continue;
         ret->kind = schemes[i].kind;
         ret->tls = schemes[i].tls;
-        lks_code code = schemes[i].parse(&schemes[i], text + len, ret, error);
+        lks_code code = schemes[i].parse(&schemes[i], rest, ret, error);
         if (code != LKS_OK)
             url_clear(ret);
         return code;
@@ -230,8 +198,6 @@ lks_code url_parse(const char *text, const char *from, url *ret, lks_error *erro
 void url_clear(url *u)
 {
     free(u->path);
-    for (size_t i = 0; i < u->n_hosts; i++)
-        free(u->hosts[i].name);
     free(u->master);
     free(u->user);
     if (u->password)

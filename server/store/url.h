@@ -8,21 +8,18 @@
 
 #include <lockstock/status.h>
 
+#include "base/address.h"
+
 typedef enum url_kind { URL_EMBEDDED, URL_UNIX, URL_TCP, URL_SENTINEL, URL_CLUSTER } url_kind;
 
 enum { URL_HOSTS_MAX = 16 };
-
-typedef struct url_host {
-    char *name; /* a name or an address, without brackets */
-    uint16_t port;
-} url_host;
 
 /* Owns its strings; url_clear frees them. */
 typedef struct url {
     url_kind kind;
     bool tls;
-    char *path;                    /* EMBEDDED: the directory; UNIX: the socket */
-    url_host hosts[URL_HOSTS_MAX]; /* TCP: one; SENTINEL: sentinels; CLUSTER: some of its nodes */
+    char *path;                          /* EMBEDDED: the directory; UNIX: the socket */
+    struct address hosts[URL_HOSTS_MAX]; /* TCP: one; SENTINEL: sentinels; CLUSTER: some of its nodes */
     size_t n_hosts;
     char *master;   /* SENTINEL: the sentinels' name for the primary */
     uint32_t db;    /* 0 = no SELECT */

@@ -7,6 +7,7 @@
 
 #include <lockstock/rpc/utf8.h>
 
+#include "base/address.h"
 #include "memory.h"
 #include "random.h"
 #include "tracing/otlp.h"
@@ -127,7 +128,7 @@ static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks
         return code;
     if (delay && !read_number(delay, 86400000, delay_ms))
         return invalid("OTEL_BSP_SCHEDULE_DELAY", "must be a number of milliseconds, at most 86400000", error);
-    if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+    if (!url_after(url, "http://") && !url_after(url, "https://"))
         return invalid(variable(traces_endpoint) ? traces_endpoint : endpoint, "must be an http:// or https:// URL",
                        error);
     return LKS_OK;

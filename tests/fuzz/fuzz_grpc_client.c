@@ -22,9 +22,10 @@ static struct {
 
 /* ---- the stream of bytes -------------------------------------------------------------------- */
 
-bool bytes_aim(byte_stream *b, const char *target, bool is_path)
+bool bytes_aim(byte_stream *b, const char *scheme, const char *address)
 {
-    b->path = is_path ? target : NULL;
+    (void)scheme;
+    b->path = address;
     return true;
 }
 

@@ -21,11 +21,11 @@ TEST_WITH(the_layout_of_rfc_9562, NULL, NULL)
 /* promise D14: UUIDs of a server increase, also when its clock steps back */
 TEST_WITH(a_tick_is_the_time_or_the_next_one, NULL, NULL)
 {
-    assert_int_equal(uuid_tick(0, 1, 0), SECOND);
-    assert_int_equal(uuid_tick(0, 1, 999999), SECOND + 4095);
-    assert_int_equal(uuid_tick(0, 1, 500000), SECOND + 2048);
-    assert_int_equal(uuid_tick(SECOND, 1, 0), SECOND + 1);         /* in the same one */
-    assert_int_equal(uuid_tick(2 * SECOND, 1, 0), 2 * SECOND + 1); /* the clock stepped back */
+    assert_int_equal(uuid_tick(0, SECOND_NS), SECOND);
+    assert_int_equal(uuid_tick(0, SECOND_NS + 999999), SECOND + 4095);
+    assert_int_equal(uuid_tick(0, SECOND_NS + 500000), SECOND + 2048);
+    assert_int_equal(uuid_tick(SECOND, SECOND_NS), SECOND + 1);         /* in the same one */
+    assert_int_equal(uuid_tick(2 * SECOND, SECOND_NS), 2 * SECOND + 1); /* the clock stepped back */
 }
 
 static snowflake_range range(int64_t worker, int64_t first, int64_t last, uint64_t asked_ns)

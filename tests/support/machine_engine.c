@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "functions/arguments.h"
 #include "machine/functions.h"
@@ -95,10 +95,7 @@ static int64_t number_at(machine_engine *m, const char *key, int64_t otherwise)
 
 static int64_t clock_us(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
+    return (int64_t)(clock_unix_ns() / 1000);
 }
 
 static int64_t now_us(machine_engine *m)

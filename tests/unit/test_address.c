@@ -13,6 +13,7 @@
 
 #include "support/tempdir.h"
 #include "base/address.h"
+#include "base/number.h"
 #include "net/stream/address_bind.h"
 #include "test.h"
 
@@ -191,33 +192,56 @@ TEST(text_that_is_no_path_is_refused)
 TEST_WITH(an_address_is_a_host_and_a_port, NULL, NULL)
 {
     static const struct {
-        const char *text, *host, *port;
-    } good[] = {{"a:1", "a", "1"},
-                {"example.org:7700", "example.org", "7700"},
-                {"127.0.0.1:0", "127.0.0.1", "0"},
-                {"[::1]:65535", "::1", "65535"},
-                {"*:00080", "*", "00080"}};
-    static const char *const bad[] = {"",       "a",        ":1",    "a:",    "a:65536",   "a:000001",
-                                      "a:1x",   "a:-1",     "a:+1",  "a: 1",  "a:1/b",     "u@a:1",
-                                      "a b:1",  "::1:7700", "[]:1",  "[::1]", "[::1]7700", "[::1:1",
-                                      "[::1]:", "[::1]: 1", "a?b:1", "a#b:1", "a:1:2",     "[a"};
+        const char *text, *host;
+        uint16_t port;
+    } good[] = {{"a:1", "a", 1},
+                {"example.org:7700", "example.org", 7700},
+                {"127.0.0.1:0", "127.0.0.1", 0},
+                {"[::1]:65535", "::1", 65535},
+                {"*:0000080", "*", 80}};
+    static const char *const bad[] = {
+        "",       "a",      ":1",       "a:",    "a:65536",  "a:1x",  "a:-1",  "a:+1",
+        "a: 1",   "a:1/b",  "u@a:1",    "a b:1", "::1:7700", "[]:1",  "[::1]", "[::1]7700",
+        "[::1:1", "[::1]:", "[::1]: 1", "a?b:1", "a#b:1",    "a:1:2", "[a"};
     char longest[ADDRESS_HOST_BYTES + 3];
     struct address parsed;
 
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_true(address_parse(good[i].text, &parsed));
+        assert_null(address_parse(good[i].text, strlen(good[i].text), 0, &parsed));
         assert_string_equal(parsed.host, good[i].host);
-        assert_string_equal(parsed.port, good[i].port);
-        assert_int_equal(parsed.number, atoi(good[i].port));
+        assert_int_equal(parsed.port, good[i].port);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (address_parse(bad[i], &parsed))
+        if (!address_parse(bad[i], strlen(bad[i]), 0, &parsed))
             fail_msg("taken: %s", bad[i]);
     for (size_t len = ADDRESS_HOST_BYTES - 1; len <= ADDRESS_HOST_BYTES; len++) {
         memset(longest, 'a', len);
         strcpy(longest + len, ":1");
-        assert_int_equal(address_parse(longest, &parsed), len < ADDRESS_HOST_BYTES);
+        assert_int_equal(!address_parse(longest, len + 2, 0, &parsed), len < ADDRESS_HOST_BYTES);
     }
+}
+
+TEST_WITH(a_number_has_digits_only_and_a_maximum, NULL, NULL)
+{
+    static const struct {
+        const char *text;
+        int64_t max, number;
+    } rows[] = {{"0", 0, 0},
+                {"007", 7, 7},
+                {"8", 7, -1},
+                {"9223372036854775807", INT64_MAX, INT64_MAX},
+                {"9223372036854775808", INT64_MAX, -1},
+                {"92233720368547758070", INT64_MAX, -1},
+                {"", 9, -1},
+                {"-1", 9, -1},
+                {"+1", 9, -1},
+                {" 1", 9, -1},
+                {"1 ", 9, -1},
+                {"1:", 9, -1}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(number_parse(rows[i].text, strlen(rows[i].text), rows[i].max), rows[i].number);
+    assert_int_equal(number_parse("123", 2, 99), 12);
 }
 
 TEST_WITH(hosts_have_ports, NULL, NULL)

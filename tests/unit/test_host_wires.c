@@ -489,7 +489,7 @@ TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
 {
     static char *no_origins[] = {"*"};
 
-    expect_refused((lks_host_options){.tls_certificate = here.certificate}, "must be given together");
+    expect_refused((lks_host_options){.tls_certificate = here.certificate}, "need each other");
     expect_refused((lks_host_options){.threads = 2, .threads_max = 1}, "threads_max: must be at least threads");
     expect_refused((lks_host_options){.keepalive_ms = 999}, "keepalive_ms: must be 0 or at least 1,000");
     expect_refused((lks_host_options){.ping_min_ms = 1}, "ping_min_ms: must be 0 or at least 1,000");

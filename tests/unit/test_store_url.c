@@ -55,7 +55,7 @@ TEST(each_url_form_is_parsed)
         assert_int_equal(got.kind, rows[i].expected.kind);
         assert_int_equal(got.n_hosts, rows[i].expected.n_hosts);
         for (size_t k = 0; k < got.n_hosts; k++) {
-            assert_string_equal(got.hosts[k].name, rows[i].expected.hosts[k].name);
+            assert_string_equal(got.hosts[k].host, rows[i].expected.hosts[k].host);
             assert_int_equal(got.hosts[k].port, rows[i].expected.hosts[k].port);
         }
         assert_int_equal(got.tls, rows[i].expected.tls);
@@ -158,6 +158,7 @@ TEST(an_error_says_how_a_url_is_written)
         {"redis://::1", "in brackets"},
         {"redis://:hunter2@fe80::1:7001/0", "in brackets"},
         {"redis+sentinel://a,::1:2/shop", "in brackets"},
+        {"redis://a b", "a host may not have a blank"},
         {"redis+sentinel://a/na%zzme", "a % in the primary's name must begin an escape such as %2F"},
         {"redis+sentinel://a/", "/master or /master/db"},
     };
