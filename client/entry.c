@@ -58,52 +58,8 @@ static bool has_lease(const lks_enter_request *request)
     return request->once || request->locks;
 }
 
-/* ---- the lease ------------------------------------------------------------------ */
-
-static lks_guard_service_renew_request renew_request(const lks_entry *entry)
-{
-    lks_guard_service_renew_request request = LKS_GUARD_SERVICE_RENEW_REQUEST_INIT;
-
-    request.group = entry->request->group;
-    request.token = entry->request->token;
-    request.lease_ms = entry->request->lease_ms;
-    request.once = entry->request->once;
-    request.stock = entry->request->stock;
-    request.locks = entry->request->locks;
-    return request;
-}
-
-static void renewed(void *arg, lks_code code, const lks_guard_service_renew_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-    struct lease_renewal *renewal = &batch->renewals[0];
-
-    if (code == LKS_OK && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED)
-        renewal->left_ms = renewal->lease->lease_ms;
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_guard_service_renew_request request = renew_request((const lks_entry *)batch->renewals[0].lease);
-
-    return lks_guard_renew_start(channel, &request, &options, renewed, batch, NULL, error);
-}
-
-static void free_entry(struct lease *lease)
-{
-    lks_entry *entry = (lks_entry *)lease;
-
-    free_message(entry->request);
-    free_message(entry->answer);
-    free_message(entry->end);
-    grant_fini(&entry->grant);
-    free(entry);
-}
-
-static const lease_kind of_locks = {.batch_max = 1, .renew = renew, .watch = hold_watch, .free = free_entry},
-                        of_attempts = {.batch_max = 1, .renew = renew, .free = free_entry};
+static const lease_kind of_locks = {
+    .batch_max = 1, .renew = grant_renew, .watch = hold_watch, .free = grant_free_lease};
 
 /* ---- giving back ------------------------------------------------------------------ */
 
@@ -228,23 +184,30 @@ static grant_answer answered(struct grant *grant, const ProtobufCMessage *respon
 
 static lks_code send_renew(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_guard_service_renew_request request = renew_request(of(grant));
+    const lks_enter_request *entered = of(grant)->request;
+    lks_guard_service_renew_request request = LKS_GUARD_SERVICE_RENEW_REQUEST_INIT;
 
+    request.group = entered->group;
+    request.token = entered->token;
+    request.lease_ms = entered->lease_ms;
+    request.once = entered->once;
+    request.stock = entered->stock;
+    request.locks = entered->locks;
     return grant_send(grant, call, &lks_guard_renew_method, &request.base, error);
 }
 
-static grant_answer confirmed(struct grant *grant, const ProtobufCMessage *message)
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
 {
     const lks_guard_service_renew_response *response = (const lks_guard_service_renew_response *)message;
-    lks_entry *entry = of(grant);
 
-    if (response && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED) {
-        entry->answer->lease_ms = grant->left_ms = entry->request->lease_ms;
-        return GRANT_GRANTED;
-    }
-    if (response)
-        return lose(entry);
-    entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
+    return response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED ? grant->lease.lease_ms : 0;
+}
+
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    if (answered)
+        return lose(of(grant));
+    of(grant)->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
     return GRANT_FAILED;
 }
 
@@ -252,18 +215,29 @@ static void settled(struct grant *grant)
 {
     lks_entry *entry = of(grant);
 
+    if (entry->outcome == LKS_ENTER_OUTCOME_ENTERED)
+        entry->answer->lease_ms = grant->left_ms;
     if (entry->entered)
         entry->entered(entry->arg, entry, entry->outcome, &grant->error);
+}
+
+static void fini(struct grant *grant)
+{
+    free_message(of(grant)->request);
+    free_message(of(grant)->answer);
+    free_message(of(grant)->end);
 }
 
 static const grant_kind chain = {.begin = send_enter,
                                  .begun = answered,
                                  .confirm = send_renew,
-                                 .confirmed = confirmed,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
                                  .give_back = send_give_back,
                                  .give_back_ms = LEASE_TOMBSTONE_MS,
                                  .given_back = given_back,
-                                 .settled = settled};
+                                 .settled = settled,
+                                 .fini = fini};
 
 /* ---- making ----------------------------------------------------------------------- */
 
@@ -288,8 +262,8 @@ static lks_enter_request *request_of(const lks_enter_request *from)
     return copy_of(&request.base);
 }
 
-static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, bool waits, uint32_t timeout_ms,
-                          lks_entry **ret, lks_error *error)
+static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms, lks_entry **ret,
+                          lks_error *error)
 {
     const bool fits = request->lease_ms >= 0 && request->lease_ms <= UINT32_MAX;
     lks_code code = lease_check_ms(fits ? (uint32_t)request->lease_ms : UINT32_MAX, error);
@@ -307,15 +281,13 @@ static lks_code new_entry(lks_channel *channel, const lks_enter_request *request
     entry->grant.kind = &chain;
     /* With an attempt: otherwise a server that lets the Enter wait would begin one for a caller that is gone. */
     entry->grant.asks_on = own->once != NULL;
-    entry->grant.lease = (struct lease){.kind = own->locks ? &of_locks : &of_attempts,
+    entry->grant.lease = (struct lease){.kind = own->locks ? &of_locks : &grant_lease,
                                         .channel = channel,
                                         .lease_ms = (uint32_t)own->lease_ms,
                                         .keep_ms = has_lease(own) ? LEASE_ALWAYS : 0};
-    code = grant_init(&entry->grant, waits, timeout_ms, error);
+    code = grant_init(&entry->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = entry;
-    else
-        free_entry(&entry->grant.lease);
     return code;
 }
 
@@ -323,18 +295,16 @@ lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request,
                          void *arg, lks_entry **ret, lks_error *error)
 {
     lks_entry *entry = NULL;
-    lks_code code = new_entry(channel, request, false, timeout_ms, &entry, error);
+    lks_code code = new_entry(channel, request, timeout_ms, &entry, error);
 
     if (code != LKS_OK)
         return code;
     entry->entered = done;
     entry->arg = arg;
     *ret = entry; /* before the callback can run */
-    code = grant_begin(&entry->grant, (uint32_t)entry->request->wait_ms, error);
-    if (code != LKS_OK) {
+    code = grant_start(&entry->grant, (uint32_t)entry->request->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_entry_free(entry);
-    }
     return code;
 }
 
@@ -345,9 +315,9 @@ lks_enter_outcome lks_enter(lks_channel *channel, const lks_enter_request *reque
 
     error = error ? error : &unwanted;
     *ret = NULL;
-    if (new_entry(channel, request, true, 0, &entry, error) != LKS_OK)
+    if (new_entry(channel, request, 0, &entry, error) != LKS_OK)
         return LKS_ENTER_OUTCOME_UNSPECIFIED;
-    grant_begin(&entry->grant, (uint32_t)entry->request->wait_ms, &entry->grant.error);
+    grant_run(&entry->grant, (uint32_t)entry->request->wait_ms);
     *error = entry->grant.error;
     const lks_enter_outcome outcome = entry->outcome;
     if (outcome == LKS_ENTER_OUTCOME_UNSPECIFIED)

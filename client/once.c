@@ -43,49 +43,6 @@ static void report(struct grant *grant)
     attempt->done(attempt->arg, attempt->outcome, found, &grant->error);
 }
 
-/* ---- the lease ------------------------------------------------------------------ */
-
-static lks_extend_request extend_request(const lks_once_attempt *attempt)
-{
-    lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
-
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    request.fence = attempt->fence;
-    request.lease_ms = attempt->grant.lease.lease_ms;
-    return request;
-}
-
-static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-    struct lease_renewal *renewal = &batch->renewals[0];
-
-    if (code == LKS_OK && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
-        renewal->left_ms = renewal->lease->lease_ms;
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_request request = extend_request((const lks_once_attempt *)batch->renewals[0].lease);
-
-    return lks_idempotency_extend_start(channel, &request, &options, extended, batch, NULL, error);
-}
-
-static void free_attempt(struct lease *lease)
-{
-    lks_once_attempt *attempt = (lks_once_attempt *)lease;
-
-    once_forget_result(attempt);
-    lks_once_result_free(attempt->found);
-    grant_fini(&attempt->grant);
-    free(attempt);
-}
-
-static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_attempt};
-
 /* ---- the requests ----------------------------------------------------------------- */
 
 static lks_code send_begin(struct grant *grant, const struct grant_call *call, lks_error *error)
@@ -105,8 +62,13 @@ static lks_code send_begin(struct grant *grant, const struct grant_call *call, l
 
 static lks_code send_extend(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_extend_request request = extend_request(of(grant));
+    const lks_once_attempt *attempt = of(grant);
+    lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
 
+    request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.fence = attempt->fence;
+    request.lease_ms = grant->lease.lease_ms;
     return grant_send(grant, call, &lks_idempotency_extend_method, &request.base, error);
 }
 
@@ -195,29 +157,38 @@ static grant_answer begun(struct grant *grant, const ProtobufCMessage *message)
     }
 }
 
-static grant_answer confirmed(struct grant *grant, const ProtobufCMessage *message)
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *response)
 {
-    const lks_extend_response *response = (const lks_extend_response *)message;
+    return ((const lks_extend_response *)response)->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? grant->lease.lease_ms : 0;
+}
 
-    if (response && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
-        return GRANT_GRANTED;
-    if (response)
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    if (answered)
         return refuse(of(grant), LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
                       "another attempt took over before the start of this one was confirmed");
     of(grant)->outcome = LKS_ONCE_FAILED;
     return GRANT_FAILED;
 }
 
+static void fini(struct grant *grant)
+{
+    once_forget_result(of(grant));
+    lks_once_result_free(of(grant)->found);
+}
+
 static const grant_kind chain = {.begin = send_begin,
                                  .begun = begun,
                                  .confirm = send_extend,
-                                 .confirmed = confirmed,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
                                  .give_back = send_give_back,
                                  .give_back_ms = LEASE_BACKGROUND_MS,
-                                 .settled = report};
+                                 .settled = report,
+                                 .fini = fini};
 
 /* One allocation: the attempt and its texts. */
-static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes, bool waits,
+static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
                             uint32_t timeout_ms, lks_once_attempt **ret, lks_error *error)
 {
     lks_once_options own, *o = &own;
@@ -249,15 +220,13 @@ static lks_code new_attempt(lks_channel *channel, const lks_once_options *option
     attempt->grant.kind = &chain;
     /* Otherwise a server that lets the Begin wait would begin an attempt for a caller that is gone. */
     attempt->grant.asks_on = true;
-    attempt->grant.lease = (struct lease){.kind = &kind,
+    attempt->grant.lease = (struct lease){.kind = &grant_lease,
                                           .channel = channel,
                                           .lease_ms = o->lease_ms != 0 ? o->lease_ms : LEASE_DEFAULT_MS,
                                           .keep_ms = LEASE_ALWAYS};
-    code = grant_init(&attempt->grant, waits, timeout_ms, error);
+    code = grant_init(&attempt->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = attempt;
-    else
-        free_attempt(&attempt->grant.lease);
     return code;
 }
 
@@ -271,18 +240,16 @@ lks_code lks_once_begin_sized(lks_channel *channel, const lks_once_options *opti
                               lks_error *error)
 {
     lks_once_attempt *attempt = NULL;
-    lks_code code = new_attempt(channel, options, options_bytes, false, timeout_ms, &attempt, error);
+    lks_code code = new_attempt(channel, options, options_bytes, timeout_ms, &attempt, error);
 
     if (code != LKS_OK)
         return code;
     attempt->done = done;
     attempt->arg = arg;
     *ret = attempt; /* before the callback can run */
-    code = grant_begin(&attempt->grant, attempt->wait_ms, error);
-    if (code != LKS_OK) {
+    code = grant_start(&attempt->grant, attempt->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_once_free(attempt);
-    }
     return code;
 }
 
@@ -411,9 +378,9 @@ lks_once_outcome lks_once_run_sized(lks_channel *channel, const lks_once_options
     error = error ? error : &unwanted;
     if (ret)
         *ret = NULL;
-    if (new_attempt(channel, options, options_bytes, true, 0, &attempt, error) != LKS_OK)
+    if (new_attempt(channel, options, options_bytes, 0, &attempt, error) != LKS_OK)
         return LKS_ONCE_FAILED;
-    grant_begin(&attempt->grant, attempt->wait_ms, &attempt->grant.error);
+    grant_run(&attempt->grant, attempt->wait_ms);
     if (attempt->outcome == LKS_ONCE_BEGUN)
         end_attempt(attempt, function(arg, attempt), 0);
     lks_once_outcome outcome = attempt->outcome;

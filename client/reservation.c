@@ -43,48 +43,6 @@ static void fail_unexpected(lks_error *error)
     lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
 }
 
-/* ---- the lease of the hold ----------------------------------------------------------- */
-
-static lks_extend_hold_request extend_request(const lks_reservation *reservation)
-{
-    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
-
-    request.group = reservation->group;
-    request.order_id = reservation->order_id;
-    request.hold_ms = reservation->grant.lease.lease_ms;
-    return request;
-}
-
-static int64_t extended_ms(const lks_extend_hold_response *response)
-{
-    return response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? response->hold_ms : 0;
-}
-
-static void renewed(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-
-    if (code == LKS_OK)
-        batch->renewals[0].left_ms = extended_ms(response);
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_hold_request request = extend_request((const lks_reservation *)batch->renewals[0].lease);
-
-    return lks_stock_extend_hold_start(channel, &request, &options, renewed, batch, NULL, error);
-}
-
-static void free_reservation(struct lease *lease)
-{
-    grant_fini((struct grant *)lease);
-    free(lease);
-}
-
-static const lease_kind kind = {.batch_max = 1, .renew = renew, .free = free_reservation};
-
 /* ---- giving back --------------------------------------------------------------------- */
 
 static lks_code send_cancel(struct grant *grant, const struct grant_call *call, const char *reason, lks_error *error)
@@ -215,22 +173,34 @@ static grant_answer reserved(struct grant *grant, const ProtobufCMessage *messag
     return response->replayed && grant->lease.keep_ms != 0 && grant->left_ms > 0 ? GRANT_UNCONFIRMED : GRANT_GRANTED;
 }
 
-/* Extends the hold of a replay at once: a replay has the rest of an earlier hold, counted from when the server answers.
+/* Extends the hold, of a replay at once: a replay has the rest of an earlier hold, counted from when the server answers.
  * Counted from when the Reserve was sent, that rest may already be over. */
 static lks_code send_extend(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_extend_hold_request request = extend_request(of(grant));
+    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
     struct grant_call own = *call;
 
-    own.timeout_ms = lease_call_ms((uint64_t)grant->left_ms * CLOCK_NS_PER_MS);
+    request.group = of(grant)->group;
+    request.order_id = of(grant)->order_id;
+    request.hold_ms = grant->lease.lease_ms;
+    if (call->kind == GRANT_CONFIRMS)
+        own.timeout_ms = lease_call_ms((uint64_t)grant->left_ms * CLOCK_NS_PER_MS);
     return grant_send(grant, &own, &lks_stock_extend_hold_method, &request.base, error);
 }
 
-/* If the ExtendHold failed, the rest of the earlier hold is kept. */
-static grant_answer extended(struct grant *grant, const ProtobufCMessage *response)
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
 {
-    if (response)
-        grant->left_ms = extended_ms((const lks_extend_hold_response *)response);
+    const lks_extend_hold_response *response = (const lks_extend_hold_response *)message;
+
+    (void)grant;
+    return response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? response->hold_ms : 0;
+}
+
+/* The order is reserved; if the ExtendHold failed, for the rest of the earlier hold. */
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    (void)grant;
+    (void)answered;
     return GRANT_GRANTED;
 }
 
@@ -280,7 +250,8 @@ static lks_code send_reserve(struct grant *grant, const struct grant_call *call,
 static const grant_kind chain = {.begin = send_reserve,
                                  .begun = reserved,
                                  .confirm = send_extend,
-                                 .confirmed = extended,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
                                  .give_back = send_give_back,
                                  .give_back_ms = LEASE_TOMBSTONE_MS,
                                  .given_back = given_back,
@@ -306,8 +277,8 @@ static lks_code read_order(lks_reservation_order *order, const lks_reservation_o
 }
 
 /* One allocation: the reservation and its texts. */
-static lks_code new_reservation(lks_channel *channel, const lks_reservation_order *order, bool waits,
-                                lks_reservation **ret, lks_error *error)
+static lks_code new_reservation(lks_channel *channel, const lks_reservation_order *order, lks_reservation **ret,
+                                lks_error *error)
 {
     char random[LKS_RPC_RANDOM_ID_LEN + 1];
 
@@ -322,15 +293,13 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     reservation->order_id = strcpy(stpcpy(text, group) + 1, order_id);
     reservation->order = order;
     reservation->grant.kind = &chain;
-    reservation->grant.lease = (struct lease){.kind = &kind,
+    reservation->grant.lease = (struct lease){.kind = &grant_lease,
                                               .channel = channel,
                                               .lease_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS,
                                               .keep_ms = order->keep_ms};
-    lks_code code = grant_init(&reservation->grant, waits, 0, error);
+    lks_code code = grant_init(&reservation->grant, 0, error);
     if (code == LKS_OK)
         *ret = reservation;
-    else
-        free_reservation(&reservation->grant.lease);
     return code;
 }
 
@@ -343,9 +312,9 @@ lks_reserve_outcome lks_reservation_make_sized(lks_channel *channel, const lks_r
 
     error = error ? error : &unwanted;
     if (read_order(&own, order, order_bytes, error) != LKS_OK ||
-        new_reservation(channel, &own, true, &reservation, error) != LKS_OK)
+        new_reservation(channel, &own, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    grant_begin(&reservation->grant, 0, &reservation->grant.error);
+    grant_run(&reservation->grant, 0);
     lks_reserve_outcome outcome = reservation->outcome;
     *error = reservation->grant.error;
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED)
@@ -363,16 +332,14 @@ lks_code lks_reservation_make_start_sized(lks_channel *channel, const lks_reserv
     lks_reservation_order own;
     lks_code code = read_order(&own, order, order_bytes, error);
 
-    if (code != LKS_OK || (code = new_reservation(channel, &own, false, &reservation, error)) != LKS_OK)
+    if (code != LKS_OK || (code = new_reservation(channel, &own, &reservation, error)) != LKS_OK)
         return code;
     reservation->made = done;
     reservation->arg = arg;
     *ret = reservation; /* before the callback can run */
-    code = grant_begin(&reservation->grant, 0, error);
-    if (code != LKS_OK) {
+    code = grant_start(&reservation->grant, 0, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_reservation_free(reservation);
-    }
     return code;
 }
 

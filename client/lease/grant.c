@@ -2,25 +2,33 @@
  * last answer. What may have been granted and is not returned to the caller is given back. */
 #include "client/lease/grant.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
 #include "rpc/transient.h"
 
-lks_code grant_init(struct grant *grant, bool waits, uint32_t timeout_ms, lks_error *error)
+const lease_kind grant_lease = {.batch_max = 1, .renew = grant_renew, .free = grant_free_lease};
+
+void grant_free_lease(struct lease *lease)
 {
-    grant->waits = waits;
-    atomic_store(&grant->state, GRANT_ASKING);
-    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
-    grant->answer = GRANT_FAILED;
-    grant->call = NULL;
-    pthread_mutex_init(&grant->lock, NULL);
-    return lease_expect(&grant->lease, error);
+    struct grant *grant = (struct grant *)lease;
+
+    if (grant->kind->fini)
+        grant->kind->fini(grant);
+    pthread_mutex_destroy(&grant->lock);
+    free(grant);
 }
 
-void grant_fini(struct grant *grant)
+lks_code grant_init(struct grant *grant, uint32_t timeout_ms, lks_error *error)
 {
-    pthread_mutex_destroy(&grant->lock);
+    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    pthread_mutex_init(&grant->lock, NULL);
+    lks_code code = lease_expect(&grant->lease, error);
+    if (code != LKS_OK)
+        grant_free_lease(&grant->lease);
+    return code;
 }
 
 void grant_free(struct grant *grant)
@@ -68,6 +76,27 @@ static lks_code start(struct grant *grant, const struct grant_call *call, const 
     return code;
 }
 
+static void renewed(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                    const lks_error *error)
+{
+    struct lease_batch *batch = arg;
+    const struct grant *grant = (const struct grant *)batch->renewals[0].lease;
+
+    (void)function;
+    if (code == LKS_OK)
+        batch->renewals[0].left_ms = grant->kind->left_ms(grant, response);
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+lks_code grant_renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    struct grant *grant = (struct grant *)batch->renewals[0].lease;
+    const struct grant_call call = {.kind = GRANT_BACKGROUND, .timeout_ms = timeout_ms, .renewal = batch};
+
+    (void)channel;
+    return grant->kind->confirm(grant, &call, error);
+}
+
 lks_code grant_send(struct grant *grant, const struct grant_call *call, const lks_rpc_method *method,
                     const ProtobufCMessage *request, lks_error *error)
 {
@@ -75,6 +104,9 @@ lks_code grant_send(struct grant *grant, const struct grant_call *call, const lk
     ProtobufCMessage *response = NULL;
     lks_error of_call;
 
+    if (call->renewal)
+        return lks_call_start(grant->lease.channel, method, request, &options, renewed, NULL, call->renewal, NULL,
+                              error);
     if (!call->next)
         return lks_call_start(grant->lease.channel, method, request, &options, NULL, NULL, NULL, NULL, error);
     if (!grant->waits || call->kind == GRANT_BACKGROUND)
@@ -164,13 +196,15 @@ static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage
 {
     grant->error = *error;
     grant->error.applied = LKS_APPLIED_MAYBE; /* the first call was applied */
-    grant->answer = grant->kind->confirmed(grant, response);
-    if (code == LKS_OK)
+    if (code == LKS_OK) {
+        grant->left_ms = grant->kind->left_ms(grant, response);
         grant->sent_ns = grant->confirm_sent_ns;
+    }
+    grant->answer =
+        code == LKS_OK && grant->left_ms > 0 ? GRANT_GRANTED : grant->kind->unconfirmed(grant, code == LKS_OK);
     if (grant->answer == GRANT_FAILED)
-        give_back(grant);
-    else
-        settle(grant);
+        grant_give_back_later(grant);
+    settle(grant);
 }
 
 static void confirm(struct grant *grant)
@@ -197,15 +231,32 @@ static void begun(struct grant *grant, lks_code code, const ProtobufCMessage *re
         settle(grant);
 }
 
-lks_code grant_begin(struct grant *grant, uint32_t wait_ms, lks_error *error)
+static struct grant_call first_call(struct grant *grant, uint32_t wait_ms)
 {
     const uint64_t most_ms = (uint64_t)wait_ms + grant->lease.channel->options.timeout_ms;
-    const struct grant_call call = {.kind = GRANT_ASKS,
-                                    .timeout_ms = grant->until_ns == CLOCK_NEVER ? 0 : grant_timeout_ms(grant, most_ms),
-                                    .next = begun};
 
     grant->sent_ns = clock_now_ns();
-    return grant->kind->begin(grant, &call, error);
+    return (struct grant_call){.kind = GRANT_ASKS,
+                               .timeout_ms = grant->until_ns == CLOCK_NEVER ? 0 : grant_timeout_ms(grant, most_ms),
+                               .next = begun};
+}
+
+void grant_run(struct grant *grant, uint32_t wait_ms)
+{
+    const struct grant_call call = first_call(grant, wait_ms);
+
+    grant->waits = true;
+    grant_step(grant, grant->kind->begin, &call);
+}
+
+lks_code grant_start(struct grant *grant, uint32_t wait_ms, lks_error *error)
+{
+    const struct grant_call call = first_call(grant, wait_ms);
+    lks_code code = grant->kind->begin(grant, &call, error);
+
+    if (code != LKS_OK)
+        grant_free(grant);
+    return code;
 }
 
 bool grant_cancel(struct grant *grant, lks_error *error)

@@ -2,13 +2,16 @@
  * hold of locks, an attempt of lks_once, an entry and a reservation. This is the only code that decides which call
  * comes next; a grant_kind says what the requests and answers of its chain are.
  *
- *   ASKING --granted-----------> HELD --the owner ended it--> ENDED
- *      |\----refused, failed---------------------------------> /
+ *   ASKING --granted-----------> HELD --Complete, Fail, Confirm, Cancel--> ENDED
+ *      |\----refused, failed----------------------------------------------> /
  *      \-----grant_cancel------> CANCELLED
  *
  * The chain while ASKING: `begin`; then `confirm`, if the answer asks for it; then `give_back`, if something may have
  * been granted that the caller does not get. When ASKING ends, the caller gets the result. A chain that was CANCELLED
- * gives back what it obtains. */
+ * gives back what it obtains.
+ *
+ * A hold and an entry are freed when they are released or left. A reservation that was perhaps sold is ENDED, and HELD
+ * again when a later Confirm says that it is not sold. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_GRANT_H
 #define LOCKSTOCK_CLIENT_LEASE_GRANT_H
 
@@ -39,8 +42,9 @@ typedef enum grant_call_kind {
 /* How a request is sent. A cancelled grant does not send what a cancel ends. */
 struct grant_call {
     grant_call_kind kind;
-    uint32_t timeout_ms; /* 0: the channel's */
-    grant_next *next;    /* NULL, with GRANT_BACKGROUND only: the answer is not used */
+    uint32_t timeout_ms;         /* 0: the channel's */
+    grant_next *next;            /* NULL, with GRANT_BACKGROUND: the answer is not used by the chain */
+    struct lease_batch *renewal; /* that gets the answer; NULL: none */
 };
 
 /* Builds a request and sends it with grant_send. */
@@ -59,15 +63,18 @@ typedef struct grant_kind {
     grant_request *begin;
     /* Reads the answer. Sets left_ms if it is granted, otherwise the error. */
     grant_answer (*begun)(struct grant *grant, const ProtobufCMessage *response);
-    grant_request *confirm;
-    /* The same for the answer to `confirm`. response NULL: the call failed, and the error is set. */
-    grant_answer (*confirmed)(struct grant *grant, const ProtobufCMessage *response);
+    grant_request *confirm; /* also renews the lease */
+    /* Reads the answer: how long the lease has to run; 0: it has ended. */
+    int64_t (*left_ms)(const struct grant *grant, const ProtobufCMessage *response);
+    /* The lease could not be confirmed. answered: it has ended; otherwise the call failed, and the error is set. */
+    grant_answer (*unconfirmed)(struct grant *grant, bool answered);
     grant_request *give_back;
     uint32_t give_back_ms; /* the timeout of give_back in the background */
     /* The answer to the `give_back` of a call that was refused. */
     void (*given_back)(struct grant *grant, const ProtobufCMessage *response);
     /* Runs once unless the grant is cancelled: the caller gets the result. */
     void (*settled)(struct grant *grant);
+    void (*fini)(struct grant *grant); /* frees what it points to; NULL: nothing */
 } grant_kind;
 
 struct grant {
@@ -88,12 +95,14 @@ struct grant {
     lks_call *call; /* the call that a cancel ends; under the lock */
 };
 
-/* timeout_ms of the whole chain; 0 = the channel's for each call. The constant fields and those of the lease must be
- * set. Fails as lease_expect does; then only grant_fini must be called. */
-lks_code grant_init(struct grant *grant, bool waits, uint32_t timeout_ms, lks_error *error);
+/* The kind of a lease that `confirm` renews; and its functions, for other kinds. */
+extern const lease_kind grant_lease;
+lks_code grant_renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error);
+void grant_free_lease(struct lease *lease);
 
-/* For the lease's `free`. */
-void grant_fini(struct grant *grant);
+/* timeout_ms of the whole chain; 0 = the channel's for each call. The object is one allocation that was zeroed,
+ * and the constant fields and those of the lease must be set. Fails as lease_expect does; then it is freed. */
+lks_code grant_init(struct grant *grant, uint32_t timeout_ms, lks_error *error);
 
 /* For grant_request. If the call cannot start, this function fails, and `next` does not run. */
 lks_code grant_send(struct grant *grant, const struct grant_call *call, const lks_rpc_method *method,
@@ -102,8 +111,10 @@ lks_code grant_send(struct grant *grant, const struct grant_call *call, const lk
 /* Sends a request; `next` also gets the error of a call that cannot start. */
 void grant_step(struct grant *grant, grant_request *request, const struct grant_call *call);
 
-/* Starts the chain with a call in which the server waits for wait_ms. Fails as grant_send does. */
-lks_code grant_begin(struct grant *grant, uint32_t wait_ms, lks_error *error);
+/* Run and start the chain, with a call in which the server waits for wait_ms. grant_start fails as grant_send does; then
+ * the grant is freed. */
+void grant_run(struct grant *grant, uint32_t wait_ms);
+lks_code grant_start(struct grant *grant, uint32_t wait_ms, lks_error *error);
 
 /* Cancels the chain. Returns true once, unless the caller gets the result: it then reports *error, which is
  * CANCELLED. */

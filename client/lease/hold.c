@@ -98,14 +98,8 @@ static void lost(struct lease *lease, lks_loss_reason reason)
         spec->on_lost(spec->arg, &loss);
 }
 
-static void free_hold(struct lease *lease)
-{
-    grant_fini((struct grant *)lease);
-    free(lease);
-}
-
 static const lease_kind kind = {
-    .batch_max = BATCH_MAX, .renew = renew, .watch = hold_watch, .lost = lost, .free = free_hold};
+    .batch_max = BATCH_MAX, .renew = renew, .watch = hold_watch, .lost = lost, .free = grant_free_lease};
 
 lks_hold *hold_reporting(void)
 {
@@ -205,15 +199,17 @@ void lks_hold_free(lks_hold *hold)
 
 /* ---- acquiring -------------------------------------------------------------------- */
 
-static void refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_reason reason, const char *text)
+static grant_answer refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_reason reason, const char *text)
 {
     hold->result = result;
     lks_error_set_reason(&hold->grant.error, code, LKS_APPLIED_NO, reason, "%s", text);
+    return GRANT_REFUSED;
 }
 
-static void expire(lks_hold *hold)
+static grant_answer expire(lks_hold *hold)
 {
     refuse(hold, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST, "the lease expired before the grant arrived");
+    return GRANT_FAILED;
 }
 
 /* Fails because of an unexpected answer, which may have been a grant. */
@@ -272,15 +268,12 @@ static grant_answer acquired(struct grant *grant, const ProtobufCMessage *messag
     case LKS_ACQUIRE_OUTCOME_ACQUIRED:
         return take_grant(hold, response);
     case LKS_ACQUIRE_OUTCOME_BUSY:
-        refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
-        return GRANT_REFUSED;
+        return refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
     case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
-        refuse(hold, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
-               "others held the lock until the timeout");
-        return GRANT_REFUSED;
+        return refuse(hold, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
+                      "others held the lock until the timeout");
     case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
-        expire(hold);
-        return GRANT_FAILED;
+        return expire(hold);
     default:
         return fail_unexpected(hold, "the answer has an unknown outcome");
     }
@@ -296,17 +289,18 @@ static lks_code send_renew(struct grant *grant, const struct grant_call *call, l
     return grant_send(grant, call, &lks_lock_renew_method, &request.base, error);
 }
 
-static grant_answer confirmed(struct grant *grant, const ProtobufCMessage *message)
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
 {
     const lks_renew_response *response = (const lks_renew_response *)message;
 
-    grant->left_ms = response && response->n_results == 1 ? renewed_ms(response, 0) : 0;
-    if (grant->left_ms > 0)
-        return GRANT_GRANTED;
+    (void)grant;
+    return response->n_results == 1 ? renewed_ms(response, 0) : 0;
+}
+
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
     of(grant)->result = LKS_LOCK_FAILED;
-    if (response)
-        expire(of(grant));
-    return GRANT_FAILED;
+    return answered ? expire(of(grant)) : GRANT_FAILED;
 }
 
 static void given_back(struct grant *grant, const ProtobufCMessage *response)
@@ -326,7 +320,8 @@ static void settled(struct grant *grant)
 static const grant_kind chain = {.begin = send_acquire,
                                  .begun = acquired,
                                  .confirm = send_renew,
-                                 .confirmed = confirmed,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
                                  .give_back = send_release,
                                  .give_back_ms = LEASE_TOMBSTONE_MS,
                                  .given_back = given_back,
@@ -386,7 +381,7 @@ lks_code hold_check(struct hold_spec *spec, lks_error *error)
 }
 
 /* Allocates `room` more bytes behind the hold for the caller. */
-static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, uint32_t timeout_ms, lks_hold **ret,
+static lks_code hold_new(const struct hold_spec *spec, size_t room, uint32_t timeout_ms, lks_hold **ret,
                          lks_error *error)
 {
     size_t size = sizeof(lks_hold) + spec->n_names * sizeof(uint64_t);
@@ -404,11 +399,9 @@ static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, 
                                        .renew_ms = spec->renew_ms,
                                        .keep_ms = spec->max_hold_ms != 0 ? spec->max_hold_ms : LEASE_ALWAYS};
     lks_rpc_random_id(hold->token);
-    lks_code code = grant_init(&hold->grant, waits, timeout_ms, error);
+    lks_code code = grant_init(&hold->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = hold;
-    else
-        free_hold(&hold->grant.lease);
     return code;
 }
 
@@ -421,12 +414,12 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
         lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "locking blocks and is not allowed in on_lost");
         return LKS_LOCK_FAILED;
     }
-    if (hold_new(spec, 0, true, 0, &hold, error) != LKS_OK)
+    if (hold_new(spec, 0, 0, &hold, error) != LKS_OK)
         return LKS_LOCK_FAILED;
     hold->mode = mode;
     hold->permits = permits;
     hold->wait_ms = lease_wait_ms(wait_ms);
-    grant_begin(&hold->grant, hold->wait_ms, &hold->grant.error);
+    grant_run(&hold->grant, hold->wait_ms);
     lks_lock_result result = hold->result;
     *error = hold->grant.error;
     if (result == LKS_LOCK_ACQUIRED)
@@ -472,8 +465,7 @@ lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *op
     lks_hold *hold = NULL;
 
     if ((code = check_names(&wanted, error)) != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
-        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, wanted.timeout_ms, &hold, error)) !=
-            LKS_OK)
+        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), wanted.timeout_ms, &hold, error)) != LKS_OK)
         return code;
     struct hold_spec *own = (struct hold_spec *)(void *)(hold->fences + spec.n_names);
     hold_spec_copy(own, &spec, own + 1);
@@ -484,11 +476,9 @@ lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *op
     hold->done = done;
     hold->arg = arg;
     *ret = hold; /* before the callback can run */
-    code = grant_begin(&hold->grant, hold->wait_ms, error);
-    if (code != LKS_OK) {
+    code = grant_start(&hold->grant, hold->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_hold_free(hold);
-    }
     return code;
 }
 
