@@ -8,7 +8,6 @@
 #include <lockstock/rpc/options.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 
-#include "base/clock.h"
 #include "client/lease/lease_time.h"
 #include "client/once_attempt.h"
 
