@@ -11,14 +11,12 @@
 #include "client/call/channel.h"
 #include "client/lease/hold.h"
 #include "client/lease/lease_time.h"
-#include "rpc/transient.h"
 
 struct lks_entry {
     struct grant grant;         /* first */
     lks_enter_request *request; /* constant, as sent */
     lks_enter_response *answer; /* set by the chain; NULL: none */
     lks_enter_outcome outcome;
-    lks_error error;
     lks_entered *entered; /* NULL = a thread waits */
     lks_left *left;
     void *arg;
@@ -60,52 +58,8 @@ static bool has_lease(const lks_enter_request *request)
     return request->once || request->locks;
 }
 
-/* ---- the lease ------------------------------------------------------------------ */
-
-static lks_guard_service_renew_request renew_request(const lks_entry *entry)
-{
-    lks_guard_service_renew_request request = LKS_GUARD_SERVICE_RENEW_REQUEST_INIT;
-
-    request.group = entry->request->group;
-    request.token = entry->request->token;
-    request.lease_ms = entry->request->lease_ms;
-    request.once = entry->request->once;
-    request.stock = entry->request->stock;
-    request.locks = entry->request->locks;
-    return request;
-}
-
-static void renewed(void *arg, lks_code code, const lks_guard_service_renew_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-    struct lease_renewal *renewal = &batch->renewals[0];
-
-    if (code == LKS_OK && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED)
-        renewal->left_ms = renewal->lease->lease_ms;
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_guard_service_renew_request request = renew_request((const lks_entry *)batch->renewals[0].lease);
-
-    return lks_guard_renew_start(channel, &request, &options, renewed, batch, NULL, error);
-}
-
-static void free_entry(struct lease *lease)
-{
-    lks_entry *entry = (lks_entry *)lease;
-
-    free_message(entry->request);
-    free_message(entry->answer);
-    free_message(entry->end);
-    grant_fini(&entry->grant);
-    free(entry);
-}
-
-static const lease_kind of_locks = {.batch_max = 1, .renew = renew, .watch = hold_watch, .free = free_entry},
-                        of_attempts = {.batch_max = 1, .renew = renew, .free = free_entry};
+static const lease_kind of_locks = {
+    .batch_max = 1, .renew = grant_renew, .watch = hold_watch, .free = grant_free_lease};
 
 /* ---- giving back ------------------------------------------------------------------ */
 
@@ -128,176 +82,162 @@ static bool can_give_back(const lks_entry *entry)
     return has_lease(entry->request) || has_hold(entry->request);
 }
 
-static void give_back_later(const lks_entry *entry)
+static lks_code send_give_back(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
-    const lks_leave_request request = leave_request(entry);
+    const lks_leave_request request = leave_request(of(grant));
 
-    if (can_give_back(entry))
-        lks_guard_leave_start(entry->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
+    if (!can_give_back(of(grant)))
+        return LKS_OK;
+    return grant_send(grant, call, &lks_guard_leave_method, &request.base, error);
+}
+
+static void given_back(struct grant *grant, const ProtobufCMessage *response)
+{
+    (void)response;
+    if (!of(grant)->request->stock || has_hold(of(grant)->request))
+        grant->error.applied = LKS_APPLIED_NO;
 }
 
 /* ---- entering ---------------------------------------------------------------------- */
 
-static void settle(lks_entry *entry)
+static lks_code send_enter(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    bool entered = entry->outcome == LKS_ENTER_OUTCOME_ENTERED;
-
-    if (!grant_settle(&entry->grant)) {
-        if (entered)
-            give_back_later(entry);
-        return;
-    }
-    if (entered && has_lease(entry->request))
-        lease_begin(&entry->grant.lease, entry->grant.sent_ns, entry->answer->lease_ms);
-    if (entry->entered)
-        entry->entered(entry->arg, entry, entry->outcome, &entry->error);
+    return grant_send(grant, call, &lks_guard_enter_method, &of(grant)->request->base, error);
 }
 
-static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    (void)response;
-    (void)error;
-    if (code != LKS_OK)
-        give_back_later(of(grant));
-    else if (!of(grant)->request->stock || has_hold(of(grant)->request))
-        of(grant)->error.applied = LKS_APPLIED_NO;
-    settle(of(grant));
-}
-
-/* Gives back an entry that was not returned to the caller but may have been entered, also when a later try was refused.
- * A refusal is reported once a server has answered the Leave. */
-static void give_back(lks_entry *entry)
-{
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&entry->grant, LEASE_REFUSED_MS), .insist = true};
-    const lks_leave_request request = leave_request(entry);
-
-    if (entry->outcome != LKS_ENTER_OUTCOME_UNSPECIFIED && can_give_back(entry)) {
-        grant_call(&entry->grant, GRANT_CONTINUES, &lks_guard_leave_method, &request.base, &options, undone);
-        return;
-    }
-    give_back_later(entry);
-    settle(entry);
-}
-
-static void lose(lks_entry *entry)
+static grant_answer lose(lks_entry *entry)
 {
     entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
-    lks_error_set_reason(&entry->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+    lks_error_set_reason(&entry->grant.error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
                          "the lease expired before the answer arrived");
+    return GRANT_FAILED;
 }
 
-static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+/* If there is nothing to give back, no try in doubt can be undone. */
+static grant_answer refuse(lks_entry *entry, lks_code code, lks_reason reason, const char *text)
 {
-    const lks_guard_service_renew_response *response = (const lks_guard_service_renew_response *)message;
+    lks_error_set_reason(&entry->grant.error, code, LKS_APPLIED_NO, reason, "%s", text);
+    entry->grant.error.retry_after_ms = lease_retry_ms(entry->answer->retry_after_ms);
+    return can_give_back(entry) ? GRANT_REFUSED : GRANT_FAILED;
+}
+
+static grant_answer fail_unexpected(lks_entry *entry, const char *text)
+{
+    entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
+    lks_error_set(&entry->grant.error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    return GRANT_FAILED;
+}
+
+static grant_answer take_entered(lks_entry *entry)
+{
+    struct grant *grant = &entry->grant;
+
+    if (entry->request->locks && entry->answer->n_fences != entry->request->locks->n_targets)
+        return fail_unexpected(entry, "the answer has no fence");
+    grant->left_ms = entry->answer->lease_ms;
+    return has_lease(entry->request) && grant_is_late(grant) ? GRANT_UNCONFIRMED : GRANT_GRANTED;
+}
+
+static grant_answer take_replay(lks_entry *entry)
+{
+    if (!entry->answer->result)
+        return fail_unexpected(entry, "the answer has no stored result");
+    entry->grant.error = (lks_error){.code = LKS_OK};
+    return GRANT_NOTHING;
+}
+
+static grant_answer answered(struct grant *grant, const ProtobufCMessage *response)
+{
     lks_entry *entry = of(grant);
 
-    if (code == LKS_OK && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED) {
-        entry->answer->lease_ms = entry->request->lease_ms;
-        settle(entry);
-        return;
+    entry->answer = copy_of(response);
+    if (!entry->answer) {
+        lks_error_set(&grant->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory for the answer");
+        return GRANT_FAILED;
     }
-    lose(entry);
-    if (code != LKS_OK) {
-        entry->error = *error;
-        entry->error.applied = LKS_APPLIED_MAYBE; /* the Enter was applied */
-    }
-    give_back(entry);
-}
-
-static void confirm(lks_entry *entry)
-{
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&entry->grant, 0), .insist = true};
-    const lks_guard_service_renew_request request = renew_request(entry);
-
-    grant_call(&entry->grant, GRANT_TAKES, &lks_guard_renew_method, &request.base, &options, confirmed);
-}
-
-static void refuse(lks_entry *entry, lks_code code, lks_reason reason, const char *text)
-{
-    lks_error_set_reason(&entry->error, code, LKS_APPLIED_NO, reason, "%s", text);
-    entry->error.retry_after_ms = lease_retry_ms(entry->answer->retry_after_ms);
-}
-
-static void fail_unexpected(lks_entry *entry, const char *text)
-{
-    entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
-    lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
-}
-
-static void take_outcome(lks_entry *entry)
-{
+    entry->outcome = entry->answer->outcome;
     switch ((int)entry->outcome) {
     case LKS_ENTER_OUTCOME_ENTERED:
-        entry->error = (lks_error){.code = LKS_OK};
-        if (entry->request->locks && entry->answer->n_fences != entry->request->locks->n_targets)
-            fail_unexpected(entry, "the answer has no fence");
-        break;
+        return take_entered(entry);
     case LKS_ENTER_OUTCOME_REPLAY:
-        entry->error = (lks_error){.code = LKS_OK};
-        if (!entry->answer->result)
-            fail_unexpected(entry, "the answer has no stored result");
-        break;
+        return take_replay(entry);
     case LKS_ENTER_OUTCOME_IN_PROGRESS:
-        refuse(entry, LKS_ABORTED, LKS_REASON_BUSY,
-               "another attempt has not ended: it is running, or its process is gone and its lease has not expired");
-        break;
+        return refuse(
+            entry, LKS_ABORTED, LKS_REASON_BUSY,
+            "another attempt has not ended: it is running, or its process is gone and its lease has not expired");
     case LKS_ENTER_OUTCOME_MISMATCH:
-        refuse(entry, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, "the key was used for another request");
-        break;
+        return refuse(entry, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, "the key was used for another request");
     case LKS_ENTER_OUTCOME_LIMITED:
-        refuse(entry, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, "over the limit");
-        break;
+        return refuse(entry, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, "over the limit");
     case LKS_ENTER_OUTCOME_OUT_OF_STOCK:
-        refuse(entry, LKS_FAILED_PRECONDITION, LKS_REASON_WRONG_STATE, "the stock cannot be sold");
-        break;
+        return refuse(entry, LKS_FAILED_PRECONDITION, LKS_REASON_WRONG_STATE, "the stock cannot be sold");
     case LKS_ENTER_OUTCOME_BUSY:
-        refuse(entry, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
-        break;
+        return refuse(entry, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
     case LKS_ENTER_OUTCOME_TIMED_OUT:
-        refuse(entry, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY, "others held the lock until the timeout");
-        break;
+        return refuse(entry, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY, "others held the lock until the timeout");
     case LKS_ENTER_OUTCOME_TOKEN_SPENT:
-        lose(entry);
-        break;
+        return lose(entry);
     default:
-        fail_unexpected(entry, "the answer has an unknown outcome");
+        return fail_unexpected(entry, "the answer has an unknown outcome");
     }
 }
 
-static void answered(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+static lks_code send_renew(struct grant *grant, const struct grant_call *call, lks_error *error)
+{
+    const lks_enter_request *entered = of(grant)->request;
+    lks_guard_service_renew_request request = LKS_GUARD_SERVICE_RENEW_REQUEST_INIT;
+
+    request.group = entered->group;
+    request.token = entered->token;
+    request.lease_ms = entered->lease_ms;
+    request.once = entered->once;
+    request.stock = entered->stock;
+    request.locks = entered->locks;
+    return grant_send(grant, call, &lks_guard_renew_method, &request.base, error);
+}
+
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
+{
+    const lks_guard_service_renew_response *response = (const lks_guard_service_renew_response *)message;
+
+    return response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED ? grant->lease.lease_ms : 0;
+}
+
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    if (answered)
+        return lose(of(grant));
+    of(grant)->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
+    return GRANT_FAILED;
+}
+
+static void settled(struct grant *grant)
 {
     lks_entry *entry = of(grant);
 
-    entry->error = *error;
-    if (code == LKS_OK && (entry->answer = copy_of(response))) {
-        entry->outcome = entry->answer->outcome;
-        take_outcome(entry);
-    } else if (code == LKS_OK) {
-        lks_error_set(&entry->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory for the answer");
-    }
-    const bool entered = entry->outcome == LKS_ENTER_OUTCOME_ENTERED;
-    if (!entered && code == LKS_OK && error_is_doubtful(error))
-        entry->error.applied = LKS_APPLIED_MAYBE;
-    if (entered && has_lease(entry->request) && grant_needs_confirmation(grant))
-        confirm(entry);
-    else if (!entered && entry->error.code != LKS_OK && entry->error.applied != LKS_APPLIED_NO)
-        give_back(entry);
-    else
-        settle(entry);
+    if (entry->outcome == LKS_ENTER_OUTCOME_ENTERED)
+        entry->answer->lease_ms = grant->left_ms;
+    if (entry->entered)
+        entry->entered(entry->arg, entry, entry->outcome, &grant->error);
 }
 
-/* A cancel does not end an Enter with an attempt: otherwise a server that lets it wait would begin an attempt for a
- * caller that is gone. */
-static lks_code ask(lks_entry *entry, lks_error *error)
+static void fini(struct grant *grant)
 {
-    const lks_call_options options = {.timeout_ms =
-                                          grant_first_timeout_ms(&entry->grant, (uint32_t)entry->request->wait_ms)};
-
-    entry->grant.sent_ns = clock_now_ns();
-    return grant_start(&entry->grant, entry->request->once ? GRANT_CONTINUES : GRANT_TAKES, &lks_guard_enter_method,
-                       &entry->request->base, &options, answered, error);
+    free_message(of(grant)->request);
+    free_message(of(grant)->answer);
+    free_message(of(grant)->end);
 }
+
+static const grant_kind chain = {.begin = send_enter,
+                                 .begun = answered,
+                                 .confirm = send_renew,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
+                                 .give_back = send_give_back,
+                                 .give_back_ms = LEASE_TOMBSTONE_MS,
+                                 .given_back = given_back,
+                                 .settled = settled,
+                                 .fini = fini};
 
 /* ---- making ----------------------------------------------------------------------- */
 
@@ -322,8 +262,8 @@ static lks_enter_request *request_of(const lks_enter_request *from)
     return copy_of(&request.base);
 }
 
-static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, bool waits, uint32_t timeout_ms,
-                          lks_entry **ret, lks_error *error)
+static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms, lks_entry **ret,
+                          lks_error *error)
 {
     const bool fits = request->lease_ms >= 0 && request->lease_ms <= UINT32_MAX;
     lks_code code = lease_check_ms(fits ? (uint32_t)request->lease_ms : UINT32_MAX, error);
@@ -338,15 +278,16 @@ static lks_code new_entry(lks_channel *channel, const lks_enter_request *request
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     entry->request = own;
-    entry->grant.lease = (struct lease){.kind = own->locks ? &of_locks : &of_attempts,
+    entry->grant.kind = &chain;
+    /* With an attempt: otherwise a server that lets the Enter wait would begin one for a caller that is gone. */
+    entry->grant.asks_on = own->once != NULL;
+    entry->grant.lease = (struct lease){.kind = own->locks ? &of_locks : &grant_lease,
                                         .channel = channel,
                                         .lease_ms = (uint32_t)own->lease_ms,
                                         .keep_ms = has_lease(own) ? LEASE_ALWAYS : 0};
-    code = grant_init(&entry->grant, waits, timeout_ms, error);
+    code = grant_init(&entry->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = entry;
-    else
-        free_entry(&entry->grant.lease);
     return code;
 }
 
@@ -354,18 +295,16 @@ lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request,
                          void *arg, lks_entry **ret, lks_error *error)
 {
     lks_entry *entry = NULL;
-    lks_code code = new_entry(channel, request, false, timeout_ms, &entry, error);
+    lks_code code = new_entry(channel, request, timeout_ms, &entry, error);
 
     if (code != LKS_OK)
         return code;
     entry->entered = done;
     entry->arg = arg;
     *ret = entry; /* before the callback can run */
-    code = ask(entry, error);
-    if (code != LKS_OK) {
+    code = grant_start(&entry->grant, (uint32_t)entry->request->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_entry_free(entry);
-    }
     return code;
 }
 
@@ -376,10 +315,10 @@ lks_enter_outcome lks_enter(lks_channel *channel, const lks_enter_request *reque
 
     error = error ? error : &unwanted;
     *ret = NULL;
-    if (new_entry(channel, request, true, 0, &entry, error) != LKS_OK)
+    if (new_entry(channel, request, 0, &entry, error) != LKS_OK)
         return LKS_ENTER_OUTCOME_UNSPECIFIED;
-    ask(entry, &entry->error);
-    *error = entry->error;
+    grant_run(&entry->grant, (uint32_t)entry->request->wait_ms);
+    *error = entry->grant.error;
     const lks_enter_outcome outcome = entry->outcome;
     if (outcome == LKS_ENTER_OUTCOME_UNSPECIFIED)
         lks_entry_free(entry);
@@ -415,44 +354,36 @@ uint32_t lks_entry_left_ms(const lks_entry *entry)
 
 void lks_entry_free(lks_entry *entry)
 {
-    if (!entry || lease_check_process(NULL) != LKS_OK)
-        return;
-    lease_end(&entry->grant.lease);
-    if (atomic_load(&entry->grant.state) == GRANT_SETTLED && entry->outcome == LKS_ENTER_OUTCOME_ENTERED)
-        give_back_later(entry);
-    lease_drop(&entry->grant.lease);
+    grant_free((struct grant *)entry);
 }
 
 /* ---- leaving ------------------------------------------------------------------------ */
 
-static void leave_later(const lks_entry *entry)
+static lks_code send_leave(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = grant_end_timeout_ms(&entry->grant, LEASE_BACKGROUND_MS),
-                                      .insist = true};
-
-    lks_guard_leave_start(entry->grant.lease.channel, entry->end, &options, NULL, NULL, NULL, NULL);
+    return grant_send(grant, call, &lks_guard_leave_method, &of(grant)->end->base, error);
 }
 
 static void left(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
 {
     lks_entry *entry = of(grant);
 
-    entry->error = *error;
+    entry->grant.error = *error;
     entry->left_as = code == LKS_OK ? ((const lks_leave_response *)message)->outcome : LKS_LEAVE_OUTCOME_UNSPECIFIED;
     if (entry->left_as == LKS_LEAVE_OUTCOME_LEFT)
-        entry->error = (lks_error){.code = LKS_OK};
+        entry->grant.error = (lks_error){.code = LKS_OK};
     else if (entry->left_as == LKS_LEAVE_OUTCOME_SUPERSEDED)
-        lks_error_set_reason(&entry->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+        lks_error_set_reason(&entry->grant.error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
                              "another attempt took over; the result of this one is not stored");
     else if (entry->left_as == LKS_LEAVE_OUTCOME_HOLD_ENDED)
-        lks_error_set_reason(&entry->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+        lks_error_set_reason(&entry->grant.error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
                              "the hold has ended; nothing was stored or given back");
     else if (code == LKS_OK)
-        lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
-    else if (entry->grant.until_ns != CLOCK_NEVER)
-        leave_later(entry);
+        lks_error_set(&entry->grant.error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
+    else
+        grant_end_later(grant, send_leave);
     if (entry->left)
-        entry->left(entry->arg, entry->left_as, &entry->error);
+        entry->left(entry->arg, entry->left_as, &entry->grant.error);
     if (!grant->waits && entry->left_as != LKS_LEAVE_OUTCOME_HOLD_ENDED)
         lease_drop(&entry->grant.lease);
 }
@@ -478,15 +409,14 @@ static lks_code keep_end(lks_entry *entry, const lks_leave_request *end, lks_err
     return entry->end ? LKS_OK : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-static void send_leave(lks_entry *entry, uint32_t timeout_ms)
+static void leave(lks_entry *entry, uint32_t timeout_ms)
 {
-    const lks_call_options options = {.timeout_ms = grant_begin_end(&entry->grant, timeout_ms), .insist = true};
     const lks_error none = {.code = LKS_OK};
     lks_leave_response response = LKS_LEAVE_RESPONSE_INIT;
 
     lease_end(&entry->grant.lease);
     if (can_give_back(entry)) {
-        grant_call(&entry->grant, GRANT_CONTINUES, &lks_guard_leave_method, &entry->end->base, &options, left);
+        grant_end(&entry->grant, timeout_ms, send_leave, left);
         return;
     }
     response.outcome = LKS_LEAVE_OUTCOME_LEFT;
@@ -503,7 +433,7 @@ lks_code lks_leave_start(lks_entry *entry, const lks_leave_request *end, uint32_
     entry->grant.waits = false;
     entry->left = done;
     entry->arg = arg;
-    send_leave(entry, timeout_ms);
+    leave(entry, timeout_ms);
     return LKS_OK;
 }
 
@@ -518,8 +448,8 @@ lks_leave_outcome lks_leave(lks_entry *entry, const lks_leave_request *end, lks_
     }
     entry->grant.waits = true;
     entry->left = NULL;
-    send_leave(entry, 0);
-    *error = entry->error;
+    leave(entry, 0);
+    *error = entry->grant.error;
     const lks_leave_outcome outcome = entry->left_as;
     if (outcome != LKS_LEAVE_OUTCOME_HOLD_ENDED)
         lease_drop(&entry->grant.lease);

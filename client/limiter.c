@@ -169,58 +169,72 @@ static lks_code take_answer(const lks_limiter *limiter, const lks_check_response
     return LKS_OK;
 }
 
-/* A Check, and what it points to. */
+/* A question, and what becomes of the answer. */
 struct question {
-    lks_check_request request;
-    lks_rule rules[LKS_LIMITER_RULES_MAX], *list[LKS_LIMITER_RULES_MAX];
+    const lks_limiter *limiter;
+    lks_limiter_done *done; /* NULL = a thread waits */
+    void *arg;
+    lks_limiter_decision decision;
+    bool allowed;
+    lks_error error;
 };
 
-static lks_call_options ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
-                            struct question *q)
+static void checked(void *arg, lks_code code, const lks_check_response *response, const lks_error *error)
 {
-    *decision = (lks_limiter_decision){.request_id = ""};
-    q->request = (lks_check_request)LKS_CHECK_REQUEST_INIT;
-    for (size_t i = 0; i < limiter->n_rules; i++) {
-        q->rules[i] = limiter->rules[i].rule;
-        if (!limiter->rules[i].has_key)
-            q->rules[i].key = key;
-        q->list[i] = &q->rules[i];
-    }
-    if (limiter->group)
-        q->request.group = limiter->group;
-    q->request.n_rules = limiter->n_rules;
-    q->request.rules = q->list;
-    q->request.cost = cost;
-    if (limiter->remembered) {
-        lks_rpc_random_id(decision->request_id);
-        q->request.request_id = decision->request_id;
-    }
-    return (lks_call_options){.timeout_ms = limiter->timeout_ms};
+    struct question *q = arg;
+
+    q->error = *error;
+    if (code == LKS_OK)
+        code = take_answer(q->limiter, response, &q->decision, &q->error);
+    q->decision.unchecked = code != LKS_OK && q->limiter->fail_open && error_is_transient(&q->error);
+    q->allowed = q->decision.unchecked || (code == LKS_OK && q->decision.outcome == LKS_CHECK_OUTCOME_ALLOWED);
+    if (!q->done)
+        return;
+    q->done(q->arg, q->allowed, &q->decision, &q->error);
+    free(q);
 }
 
-/* Fills in the decision. Changes the error only when the answer cannot be used. */
-static bool decide(const lks_limiter *limiter, lks_code code, const lks_check_response *response,
-                   lks_limiter_decision *decision, lks_error *error)
+/* Sends a Check, whose answer `checked` gets, on this thread if it waits. */
+static lks_code ask(struct question *q, const char *key, int64_t cost, lks_call **ret, lks_error *error)
 {
-    if (code == LKS_OK)
-        code = take_answer(limiter, response, decision, error);
-    if (code == LKS_OK)
-        return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
-    decision->unchecked = limiter->fail_open && error_is_transient(error);
-    return decision->unchecked;
+    const lks_limiter *limiter = q->limiter;
+    const lks_call_options options = {.timeout_ms = limiter->timeout_ms};
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_rule rules[LKS_LIMITER_RULES_MAX], *list[LKS_LIMITER_RULES_MAX];
+    lks_check_response *response = NULL;
+
+    for (size_t i = 0; i < limiter->n_rules; i++) {
+        rules[i] = limiter->rules[i].rule;
+        if (!limiter->rules[i].has_key)
+            rules[i].key = key;
+        list[i] = &rules[i];
+    }
+    if (limiter->group)
+        request.group = limiter->group;
+    request.n_rules = limiter->n_rules;
+    request.rules = list;
+    request.cost = cost;
+    if (limiter->remembered) {
+        lks_rpc_random_id(q->decision.request_id);
+        request.request_id = q->decision.request_id;
+    }
+    if (q->done)
+        return lks_rate_limit_check_start(limiter->channel, &request, &options, checked, q, ret, error);
+    lks_code code = lks_rate_limit_check(limiter->channel, &request, &options, &response, error);
+    checked(q, code, response, error);
+    lks_check_response_free(response);
+    return code;
 }
 
 static bool allow(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
                   lks_error *error)
 {
-    struct question q;
-    const lks_call_options options = ask(limiter, key, cost, decision, &q);
-    lks_check_response *response = NULL;
+    struct question q = {.limiter = limiter};
 
-    lks_code code = lks_rate_limit_check(limiter->channel, &q.request, &options, &response, error);
-    bool allowed = decide(limiter, code, response, decision, error);
-    lks_check_response_free(response);
-    return allowed;
+    ask(&q, key, cost, NULL, error);
+    *decision = q.decision;
+    *error = q.error;
+    return q.allowed;
 }
 
 bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
@@ -232,36 +246,17 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
     return allow(limiter, key, cost, decision ? decision : &unwanted_decision, error ? error : &unwanted);
 }
 
-struct asked {
-    const lks_limiter *limiter;
-    lks_limiter_decision decision;
-    lks_limiter_done *done;
-    void *arg;
-};
-
-static void checked(void *arg, lks_code code, const lks_check_response *response, const lks_error *error)
-{
-    struct asked *asked = arg;
-    lks_error of_answer = *error;
-    bool allowed = decide(asked->limiter, code, response, &asked->decision, &of_answer);
-
-    asked->done(asked->arg, allowed, &asked->decision, &of_answer);
-    free(asked);
-}
-
 lks_code lks_limiter_check_start(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_done *done, void *arg,
                                  lks_call **ret, lks_error *error)
 {
-    struct asked *asked = malloc(sizeof *asked);
-    struct question q;
+    struct question *q = malloc(sizeof *q);
 
-    if (!asked)
+    if (!q)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *asked = (struct asked){.limiter = limiter, .done = done, .arg = arg};
-    const lks_call_options options = ask(limiter, key, cost, &asked->decision, &q);
-    lks_code code = lks_rate_limit_check_start(limiter->channel, &q.request, &options, checked, asked, ret, error);
+    *q = (struct question){.limiter = limiter, .done = done, .arg = arg};
+    lks_code code = ask(q, key, cost, ret, error);
     if (code != LKS_OK)
-        free(asked);
+        free(q);
     return code;
 }
 

@@ -1,6 +1,5 @@
 /* lks_once: Begin, Extend after a long wait, then Complete or Fail. Invariant: an attempt runs only after an EXECUTE
- * whose lease is known to be valid, and until its Complete or Fail. An attempt that may have begun and is not run is
- * given back. */
+ * whose lease is known to be valid, and until its Complete or Fail. */
 #include <lockstock/once.h>
 
 #include <stdlib.h>
@@ -9,8 +8,6 @@
 #include <lockstock/rpc/options.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 
-#include "base/clock.h"
-#include "client/call/channel.h"
 #include "client/lease/lease_time.h"
 #include "client/once_attempt.h"
 
@@ -19,76 +16,71 @@ static lks_once_attempt *of(struct grant *grant)
     return (lks_once_attempt *)grant;
 }
 
-static void refuse(lks_once_attempt *attempt, lks_once_outcome outcome, lks_code code, lks_reason reason,
-                   const char *text)
+static grant_answer refuse(lks_once_attempt *attempt, lks_once_outcome outcome, lks_code code, lks_reason reason,
+                           const char *text)
 {
     attempt->outcome = outcome;
-    lks_error_set_reason(&attempt->error, code, LKS_APPLIED_NO, reason, "%s", text);
+    lks_error_set_reason(&attempt->grant.error, code, LKS_APPLIED_NO, reason, "%s", text);
+    return GRANT_NOTHING;
 }
 
-static void fail_unexpected(lks_once_attempt *attempt, const char *text)
+static grant_answer fail_unexpected(lks_once_attempt *attempt, const char *text)
 {
-    lks_error_set(&attempt->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    lks_error_set(&attempt->grant.error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    return GRANT_FAILED;
 }
 
 /* Reports the outcome, the result and the error to the caller. */
-static void report(lks_once_attempt *attempt)
+static void report(struct grant *grant)
 {
+    lks_once_attempt *attempt = of(grant);
     lks_once_result *found = attempt->found;
 
     if (!attempt->done)
         return;
     attempt->found = NULL;
-    attempt->done(attempt->arg, attempt->outcome, found, &attempt->error);
+    attempt->done(attempt->arg, attempt->outcome, found, &grant->error);
 }
 
-/* ---- the lease ------------------------------------------------------------------ */
+/* ---- the requests ----------------------------------------------------------------- */
 
-static lks_extend_request extend_request(const lks_once_attempt *attempt)
+static lks_code send_begin(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
+    const lks_once_attempt *attempt = of(grant);
+    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
+
+    request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.attempt_token = attempt->token;
+    request.fingerprint = attempt->fingerprint;
+    request.lease_ms = grant->lease.lease_ms;
+    request.retain_ms = attempt->retain_ms < INT64_MAX ? (int64_t)attempt->retain_ms : INT64_MAX;
+    request.wait_ms = call->kind == GRANT_ASKS ? attempt->wait_ms : 0;
+    return grant_send(grant, call, &lks_idempotency_begin_method, &request.base, error);
+}
+
+static lks_code send_extend(struct grant *grant, const struct grant_call *call, lks_error *error)
+{
+    const lks_once_attempt *attempt = of(grant);
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.fence = attempt->fence;
-    request.lease_ms = attempt->grant.lease.lease_ms;
-    return request;
+    request.lease_ms = grant->lease.lease_ms;
+    return grant_send(grant, call, &lks_idempotency_extend_method, &request.base, error);
 }
 
-static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
+static lks_code send_complete(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    struct lease_batch *batch = arg;
-    struct lease_renewal *renewal = &batch->renewals[0];
+    const lks_complete_request request = once_complete_request(of(grant));
 
-    if (code == LKS_OK && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
-        renewal->left_ms = renewal->lease->lease_ms;
-    lease_answered(batch, code == LKS_OK ? NULL : error);
+    return grant_send(grant, call, &lks_idempotency_complete_method, &request.base, error);
 }
 
-static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+static lks_code send_fail(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_request request = extend_request((const lks_once_attempt *)batch->renewals[0].lease);
-
-    return lks_idempotency_extend_start(channel, &request, &options, extended, batch, NULL, error);
-}
-
-static void free_attempt(struct lease *lease)
-{
-    lks_once_attempt *attempt = (lks_once_attempt *)lease;
-
-    once_forget_result(attempt);
-    lks_once_result_free(attempt->found);
-    grant_fini(&attempt->grant);
-    free(attempt);
-}
-
-static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_attempt};
-
-/* ---- giving back ------------------------------------------------------------------ */
-
-static lks_fail_request fail_request(const lks_once_attempt *attempt)
-{
+    const lks_once_attempt *attempt = of(grant);
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
     request.scope = attempt->scope;
@@ -97,165 +89,106 @@ static lks_fail_request fail_request(const lks_once_attempt *attempt)
     request.kind = attempt->verdict == LKS_ONCE_GIVE_UP ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;
     if (attempt->detail)
         request.detail = attempt->detail;
-    return request;
-}
-
-/* Fails the attempt in the background, so that the next one runs. If that cannot be sent, the attempt ends with its
- * lease. */
-static void fail_later(const lks_once_attempt *attempt)
-{
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    const lks_fail_request request = fail_request(attempt);
-
-    lks_idempotency_fail_start(attempt->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
-}
-
-static lks_begin_request begin_request(const lks_once_attempt *attempt)
-{
-    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
-
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    request.attempt_token = attempt->token;
-    request.fingerprint = attempt->fingerprint;
-    request.lease_ms = attempt->grant.lease.lease_ms;
-    request.retain_ms = attempt->retain_ms < INT64_MAX ? (int64_t)attempt->retain_ms : INT64_MAX;
-    return request;
+    return grant_send(grant, call, &lks_idempotency_fail_method, &request.base, error);
 }
 
 static void found_begun(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
 {
     const lks_begin_response *response = (const lks_begin_response *)message;
+    const struct grant_call call = {.kind = GRANT_BACKGROUND, .timeout_ms = LEASE_BACKGROUND_MS};
 
     (void)error;
     if (code != LKS_OK || response->outcome != LKS_BEGIN_OUTCOME_EXECUTE)
         return;
     of(grant)->fence = response->fence;
-    fail_later(of(grant));
+    send_fail(grant, &call, NULL);
 }
 
-/* Gives back an attempt that may have begun: repeats the Begin, whose answer has the fence that the Fail needs. */
-static void give_back(lks_once_attempt *attempt)
+/* Fails the attempt, so that the next one runs. Without its fence, it repeats the Begin, whose answer has the fence. */
+static lks_code send_give_back(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    const lks_begin_request request = begin_request(attempt);
+    struct grant_call begin = *call;
 
-    grant_start(&attempt->grant, GRANT_GIVES_BACK, &lks_idempotency_begin_method, &request.base, &options, found_begun,
-                NULL);
+    begin.next = found_begun;
+    return of(grant)->fence != 0 ? send_fail(grant, call, error) : send_begin(grant, &begin, error);
 }
 
 /* ---- beginning ---------------------------------------------------------------------- */
 
-static void settle(lks_once_attempt *attempt)
+static grant_answer take_replay(lks_once_attempt *attempt, const lks_stored_result *stored)
 {
-    bool has_begun = attempt->outcome == LKS_ONCE_BEGUN;
-
-    if (!grant_settle(&attempt->grant)) {
-        if (has_begun)
-            fail_later(attempt);
-        return;
-    }
-    if (has_begun || attempt->outcome == LKS_ONCE_REPLAYED)
-        attempt->error = (lks_error){.code = LKS_OK};
-    if (has_begun)
-        lease_begin(&attempt->grant.lease, attempt->grant.sent_ns, attempt->grant.lease.lease_ms);
-    report(attempt);
+    if (!stored)
+        return fail_unexpected(attempt, "the answer has no stored result");
+    attempt->found = once_result_new(stored, true);
+    if (!attempt->found)
+        return refuse(attempt, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
+                      "out of memory for the stored result");
+    attempt->outcome = LKS_ONCE_REPLAYED;
+    attempt->grant.error = (lks_error){.code = LKS_OK};
+    return GRANT_NOTHING;
 }
 
-static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+/* With the same token, a Begin in doubt that began is answered by EXECUTE again, so a refusal is sure. */
+static grant_answer begun(struct grant *grant, const ProtobufCMessage *message)
 {
+    const lks_begin_response *response = (const lks_begin_response *)message;
     lks_once_attempt *attempt = of(grant);
 
-    if (code != LKS_OK) {
-        attempt->outcome = LKS_ONCE_FAILED;
-        attempt->error = *error;
-        attempt->error.applied = LKS_APPLIED_MAYBE; /* the attempt has begun */
-        give_back(attempt);
-    } else if (((const lks_extend_response *)response)->outcome != LKS_EXTEND_OUTCOME_EXTENDED) {
-        refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
-               "another attempt took over before the start of this one was confirmed");
-    }
-    settle(attempt);
-}
-
-static void confirm(lks_once_attempt *attempt)
-{
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&attempt->grant, 0), .insist = true};
-    const lks_extend_request request = extend_request(attempt);
-
-    grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_extend_method, &request.base, &options, confirmed);
-}
-
-static void take_replay(lks_once_attempt *attempt, const lks_stored_result *stored)
-{
-    attempt->found = once_result_new(stored, true);
-    if (attempt->found)
-        attempt->outcome = LKS_ONCE_REPLAYED;
-    else if (stored)
-        refuse(attempt, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
-               "out of memory for the stored result");
-    else
-        fail_unexpected(attempt, "the answer has no stored result");
-}
-
-static void take_answer(lks_once_attempt *attempt, const lks_begin_response *response)
-{
     switch ((int)response->outcome) {
     case LKS_BEGIN_OUTCOME_EXECUTE:
         attempt->outcome = LKS_ONCE_BEGUN;
         attempt->number = response->attempt;
         attempt->fence = response->fence;
-        break;
+        grant->left_ms = grant->lease.lease_ms;
+        return grant_is_late(grant) ? GRANT_UNCONFIRMED : GRANT_GRANTED;
     case LKS_BEGIN_OUTCOME_REPLAY:
-        take_replay(attempt, response->result);
-        break;
+        return take_replay(attempt, response->result);
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
         refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
                "another attempt has not ended: it is running, or its process is gone and its lease has not expired");
-        attempt->error.retry_after_ms = lease_retry_ms(response->retry_after_ms);
-        break;
+        grant->error.retry_after_ms = lease_retry_ms(response->retry_after_ms);
+        return GRANT_NOTHING;
     case LKS_BEGIN_OUTCOME_MISMATCH:
-        refuse(attempt, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
-               "the key was used for another request");
-        break;
+        return refuse(attempt, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
+                      "the key was used for another request");
     default:
-        fail_unexpected(attempt, "the answer has an unknown outcome");
+        return fail_unexpected(attempt, "the answer has an unknown outcome");
     }
 }
 
-static void begun(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *response)
 {
-    lks_once_attempt *attempt = of(grant);
-
-    attempt->error = *error;
-    attempt->outcome = LKS_ONCE_FAILED;
-    if (code == LKS_OK)
-        take_answer(attempt, (const lks_begin_response *)response);
-    if (attempt->outcome == LKS_ONCE_BEGUN && grant_needs_confirmation(grant)) {
-        confirm(attempt);
-        return;
-    }
-    if (attempt->outcome == LKS_ONCE_FAILED && attempt->error.applied != LKS_APPLIED_NO)
-        give_back(attempt);
-    settle(attempt);
+    return ((const lks_extend_response *)response)->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? grant->lease.lease_ms : 0;
 }
 
-/* A cancel does not end the Begin: otherwise a server that lets it wait would begin an attempt for a caller that is
- * gone. */
-static lks_code begin(lks_once_attempt *attempt, lks_error *error)
+static grant_answer unconfirmed(struct grant *grant, bool answered)
 {
-    lks_begin_request request = begin_request(attempt);
-    const lks_call_options options = {.timeout_ms = grant_first_timeout_ms(&attempt->grant, attempt->wait_ms)};
-
-    request.wait_ms = attempt->wait_ms;
-    attempt->grant.sent_ns = clock_now_ns();
-    return grant_start(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_begin_method, &request.base, &options, begun,
-                       error);
+    if (answered)
+        return refuse(of(grant), LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
+                      "another attempt took over before the start of this one was confirmed");
+    of(grant)->outcome = LKS_ONCE_FAILED;
+    return GRANT_FAILED;
 }
+
+static void fini(struct grant *grant)
+{
+    once_forget_result(of(grant));
+    lks_once_result_free(of(grant)->found);
+}
+
+static const grant_kind chain = {.begin = send_begin,
+                                 .begun = begun,
+                                 .confirm = send_extend,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
+                                 .give_back = send_give_back,
+                                 .give_back_ms = LEASE_BACKGROUND_MS,
+                                 .settled = report,
+                                 .fini = fini};
 
 /* One allocation: the attempt and its texts. */
-static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes, bool waits,
-                            lks_once_attempt **ret, lks_error *error)
+static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
+                            uint32_t timeout_ms, lks_once_attempt **ret, lks_error *error)
 {
     lks_once_options own, *o = &own;
     lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_once_options", error);
@@ -283,26 +216,22 @@ static lks_code new_attempt(lks_channel *channel, const lks_once_options *option
     attempt->result = (lks_stored_result)LKS_STORED_RESULT_INIT;
     attempt->result.headers = attempt->header_list;
     lks_rpc_random_id(attempt->token);
-    attempt->grant.lease = (struct lease){.kind = &kind,
+    attempt->grant.kind = &chain;
+    /* Otherwise a server that lets the Begin wait would begin an attempt for a caller that is gone. */
+    attempt->grant.asks_on = true;
+    attempt->grant.lease = (struct lease){.kind = &grant_lease,
                                           .channel = channel,
                                           .lease_ms = o->lease_ms != 0 ? o->lease_ms : LEASE_DEFAULT_MS,
                                           .keep_ms = LEASE_ALWAYS};
-    code = grant_init(&attempt->grant, waits, 0, error);
+    code = grant_init(&attempt->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = attempt;
-    else
-        free_attempt(&attempt->grant.lease);
     return code;
 }
 
 void lks_once_free(lks_once_attempt *attempt)
 {
-    if (!attempt || lease_check_process(NULL) != LKS_OK)
-        return;
-    if (atomic_load(&attempt->grant.state) == GRANT_SETTLED && attempt->outcome == LKS_ONCE_BEGUN)
-        fail_later(attempt);
-    lease_end(&attempt->grant.lease);
-    lease_drop(&attempt->grant.lease);
+    grant_free((struct grant *)attempt);
 }
 
 lks_code lks_once_begin_sized(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
@@ -310,20 +239,16 @@ lks_code lks_once_begin_sized(lks_channel *channel, const lks_once_options *opti
                               lks_error *error)
 {
     lks_once_attempt *attempt = NULL;
-    lks_code code = new_attempt(channel, options, options_bytes, false, &attempt, error);
+    lks_code code = new_attempt(channel, options, options_bytes, timeout_ms, &attempt, error);
 
     if (code != LKS_OK)
         return code;
-    if (timeout_ms > 0)
-        attempt->grant.until_ns = clock_in_ms(timeout_ms);
     attempt->done = done;
     attempt->arg = arg;
     *ret = attempt; /* before the callback can run */
-    code = begin(attempt, error);
-    if (code != LKS_OK) {
+    code = grant_start(&attempt->grant, attempt->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_once_free(attempt);
-    }
     return code;
 }
 
@@ -341,9 +266,19 @@ static void end(lks_once_attempt *attempt, lks_once_outcome outcome)
 {
     attempt->outcome = outcome;
     if (outcome == LKS_ONCE_EXECUTED)
-        attempt->error = (lks_error){.code = LKS_OK};
+        attempt->grant.error = (lks_error){.code = LKS_OK};
+    grant_set_held(&attempt->grant, false);
     lease_end(&attempt->grant.lease);
-    report(attempt);
+    report(&attempt->grant);
+}
+
+static lks_code send_get(struct grant *grant, const struct grant_call *call, lks_error *error)
+{
+    lks_get_request request = LKS_GET_REQUEST_INIT;
+
+    request.scope = of(grant)->scope;
+    request.key = of(grant)->key;
+    return grant_send(grant, call, &lks_idempotency_get_method, &request.base, error);
 }
 
 static void got(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
@@ -354,35 +289,17 @@ static void got(struct grant *grant, lks_code code, const ProtobufCMessage *mess
     (void)error;
     if (code == LKS_OK && response->record)
         attempt->found = once_result_new(response->record->result, true);
-    lks_error_set_reason(&attempt->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+    lks_error_set_reason(&grant->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
                          "another attempt took over; the result of this one is not stored");
     end(attempt, LKS_ONCE_SUPERSEDED);
 }
 
 /* Gets the result of the attempt that took over, if it has ended, for the caller. */
-static void supersede(lks_once_attempt *attempt)
+static void supersede(struct grant *grant)
 {
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&attempt->grant, 0)};
-    lks_get_request request = LKS_GET_REQUEST_INIT;
+    const struct grant_call call = {.kind = GRANT_ASKS, .timeout_ms = grant_timeout_ms(grant, 0), .next = got};
 
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_get_method, &request.base, &options, got);
-}
-
-/* Continues in the background after the caller's timeout. */
-static void complete_later(const lks_once_attempt *attempt)
-{
-    const lks_call_options options = {.timeout_ms = grant_end_timeout_ms(&attempt->grant, LEASE_BACKGROUND_MS),
-                                      .insist = true};
-    const lks_complete_request request = once_complete_request(attempt);
-
-    lks_idempotency_complete_start(attempt->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
-}
-
-static bool had_less_time(const lks_once_attempt *attempt)
-{
-    return attempt->grant.until_ns != CLOCK_NEVER;
+    grant_step(grant, send_get, &call);
 }
 
 static void completed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
@@ -391,14 +308,14 @@ static void completed(struct grant *grant, lks_code code, const ProtobufCMessage
     lks_once_attempt *attempt = of(grant);
     lks_complete_outcome outcome = code == LKS_OK ? response->outcome : LKS_COMPLETE_OUTCOME_UNSPECIFIED;
 
-    attempt->error = *error;
+    grant->error = *error;
     if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED) {
-        supersede(attempt);
+        supersede(grant);
         return;
     }
-    if (code != LKS_OK && had_less_time(attempt))
-        complete_later(attempt);
-    else if (code == LKS_OK && outcome != LKS_COMPLETE_OUTCOME_STORED)
+    if (code != LKS_OK)
+        grant_end_later(grant, send_complete);
+    else if (outcome != LKS_COMPLETE_OUTCOME_STORED)
         fail_unexpected(attempt, "the answer has an unknown outcome");
     attempt->found = once_result_new(&attempt->result, false);
     end(attempt, outcome == LKS_COMPLETE_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL);
@@ -411,14 +328,14 @@ static void failed(struct grant *grant, lks_code code, const ProtobufCMessage *m
     lks_fail_outcome outcome = code == LKS_OK ? response->outcome : LKS_FAIL_OUTCOME_UNSPECIFIED;
     bool stored = outcome == LKS_FAIL_OUTCOME_STORED;
 
-    attempt->error = *error;
+    grant->error = *error;
     if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED) {
-        supersede(attempt);
+        supersede(grant);
         return;
     }
-    if (code != LKS_OK && had_less_time(attempt))
-        fail_later(attempt);
-    else if (code == LKS_OK && !stored)
+    if (code != LKS_OK)
+        grant_end_later(grant, send_fail);
+    else if (!stored)
         fail_unexpected(attempt, "the answer has an unknown outcome");
     if (attempt->verdict == LKS_ONCE_GIVE_UP) {
         attempt->found = once_failure_new(attempt->detail);
@@ -426,23 +343,18 @@ static void failed(struct grant *grant, lks_code code, const ProtobufCMessage *m
         return;
     }
     if (stored)
-        lks_error_set(&attempt->error, LKS_ABORTED, LKS_APPLIED_YES, "the attempt failed for now: %s",
+        lks_error_set(&grant->error, LKS_ABORTED, LKS_APPLIED_YES, "the attempt failed for now: %s",
                       attempt->detail ? attempt->detail : "");
     end(attempt, LKS_ONCE_RETRYABLE);
 }
 
 static void end_attempt(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms)
 {
-    const lks_call_options options = {.timeout_ms = grant_begin_end(&attempt->grant, timeout_ms), .insist = true};
-    const lks_complete_request complete = once_complete_request(attempt);
-
     attempt->verdict = verdict;
-    const lks_fail_request fail = fail_request(attempt);
     if (verdict == LKS_ONCE_RETRY || verdict == LKS_ONCE_GIVE_UP)
-        grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_fail_method, &fail.base, &options, failed);
+        grant_end(&attempt->grant, timeout_ms, send_fail, failed);
     else
-        grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_complete_method, &complete.base, &options,
-                   completed);
+        grant_end(&attempt->grant, timeout_ms, send_complete, completed);
 }
 
 void lks_once_end(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms, lks_once_done *done,
@@ -465,13 +377,13 @@ lks_once_outcome lks_once_run_sized(lks_channel *channel, const lks_once_options
     error = error ? error : &unwanted;
     if (ret)
         *ret = NULL;
-    if (new_attempt(channel, options, options_bytes, true, &attempt, error) != LKS_OK)
+    if (new_attempt(channel, options, options_bytes, 0, &attempt, error) != LKS_OK)
         return LKS_ONCE_FAILED;
-    begin(attempt, &attempt->error);
+    grant_run(&attempt->grant, attempt->wait_ms);
     if (attempt->outcome == LKS_ONCE_BEGUN)
         end_attempt(attempt, function(arg, attempt), 0);
     lks_once_outcome outcome = attempt->outcome;
-    *error = attempt->error;
+    *error = attempt->grant.error;
     if (ret) {
         *ret = attempt->found;
         attempt->found = NULL;

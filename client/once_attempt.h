@@ -24,7 +24,6 @@ struct lks_once_attempt {
     uint64_t fence;
     lks_once_outcome outcome;
     lks_once_result *found; /* the result for the caller */
-    lks_error error;
 
     /* Set by the function. */
     lks_stored_result result;

@@ -1,6 +1,6 @@
 /* lks_reservation: Reserve, ExtendHold for one that was reserved before, then Confirm or Cancel. Invariant: an order
  * that may be reserved and that no caller owns any more is cancelled, in the background if necessary, unless it may be
- * sold. */
+ * sold: GRANT_HELD means that it is not sold, also not perhaps, and not cancelled. */
 #include <lockstock/reservation.h>
 
 #include <stdlib.h>
@@ -12,21 +12,17 @@
 #include "base/clock.h"
 #include "client/lease/grant.h"
 #include "client/lease/lease_time.h"
-#include "rpc/transient.h"
 
 enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000 };
 
 struct lks_reservation {
     struct grant grant;           /* first */
     const char *group, *order_id; /* constant; stored behind the struct */
-    bool over;       /* confirmed, perhaps confirmed, or cancelled: lks_reservation_free does not cancel it */
-    lks_error error; /* of the operation under way, or of the last one */
 
     /* Of the Reserve. */
     bool replayed;
     lks_reserve_outcome outcome;
-    int64_t left_ms;
-    uint64_t extend_sent_ns;
+    const lks_reservation_order *order; /* valid while it is sent */
 
     /* Of the operation under way; a callback is NULL when a thread waits. */
     lks_reservation_made *made;
@@ -47,84 +43,38 @@ static void fail_unexpected(lks_error *error)
     lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has an unknown outcome");
 }
 
-/* ---- the lease of the hold ----------------------------------------------------------- */
-
-static lks_extend_hold_request extend_request(const lks_reservation *reservation)
-{
-    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
-
-    request.group = reservation->group;
-    request.order_id = reservation->order_id;
-    request.hold_ms = reservation->grant.lease.lease_ms;
-    return request;
-}
-
-static int64_t extended_ms(const lks_extend_hold_response *response)
-{
-    return response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? response->hold_ms : 0;
-}
-
-static void renewed(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-
-    if (code == LKS_OK)
-        batch->renewals[0].left_ms = extended_ms(response);
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_hold_request request = extend_request((const lks_reservation *)batch->renewals[0].lease);
-
-    return lks_stock_extend_hold_start(channel, &request, &options, renewed, batch, NULL, error);
-}
-
-static void free_reservation(struct lease *lease)
-{
-    grant_fini((struct grant *)lease);
-    free(lease);
-}
-
-static const lease_kind kind = {.batch_max = 1, .renew = renew, .free = free_reservation};
-
 /* ---- giving back --------------------------------------------------------------------- */
 
-static lks_cancel_request cancel_request(const lks_reservation *reservation, const char *reason)
+static lks_code send_cancel(struct grant *grant, const struct grant_call *call, const char *reason, lks_error *error)
 {
     lks_cancel_request request = LKS_CANCEL_REQUEST_INIT;
 
-    request.group = reservation->group;
-    request.order_id = reservation->order_id;
+    request.group = of(grant)->group;
+    request.order_id = of(grant)->order_id;
     if (reason)
         request.reason = reason;
-    return request;
+    return grant_send(grant, call, &lks_stock_cancel_method, &request.base, error);
 }
 
-/* Cancels in the background. If that cannot be started, the hold ends by itself. */
-static void cancel_later(const lks_reservation *reservation)
+static lks_code send_give_back(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
-    const lks_cancel_request request = cancel_request(reservation, NULL);
-
-    lks_stock_cancel_start(reservation->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
+    return send_cancel(grant, call, NULL, error);
 }
 
 static lks_cancel_outcome take_cancelled(lks_reservation *reservation, const lks_cancel_response *response)
 {
     switch ((int)response->outcome) {
     case LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED:
-        lks_error_set(&reservation->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the order is sold");
+        lks_error_set(&reservation->grant.error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the order is sold");
         break;
     case LKS_CANCEL_OUTCOME_CANCELLED:
     case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
         break;
     default:
-        fail_unexpected(&reservation->error);
+        fail_unexpected(&reservation->grant.error);
         return LKS_CANCEL_OUTCOME_UNSPECIFIED;
     }
-    reservation->over = true;
+    grant_set_held(&reservation->grant, false);
     return response->outcome;
 }
 
@@ -132,20 +82,18 @@ static void on_cancelled(struct grant *grant, lks_code code, const ProtobufCMess
 {
     lks_reservation *reservation = of(grant);
 
-    reservation->error = *error;
+    reservation->grant.error = *error;
     reservation->cancel_outcome = code == LKS_OK ? take_cancelled(reservation, (const lks_cancel_response *)response)
                                                  : LKS_CANCEL_OUTCOME_UNSPECIFIED;
     if (reservation->cancelled)
-        reservation->cancelled(reservation->arg, reservation->cancel_outcome, &reservation->error);
+        reservation->cancelled(reservation->arg, reservation->cancel_outcome, &reservation->grant.error);
 }
 
 static lks_code cancel(lks_reservation *reservation, const char *reason, uint32_t timeout_ms, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_cancel_request request = cancel_request(reservation, reason);
+    const struct grant_call call = {.kind = GRANT_ENDS, .timeout_ms = timeout_ms, .next = on_cancelled};
 
-    return grant_start(&reservation->grant, GRANT_CONTINUES, &lks_stock_cancel_method, &request.base, &options,
-                       on_cancelled, error);
+    return send_cancel(&reservation->grant, &call, reason, error);
 }
 
 lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const char *reason, lks_error *error)
@@ -154,7 +102,7 @@ lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const ch
     reservation->cancelled = NULL;
     cancel(reservation, reason, 0, NULL);
     if (error)
-        *error = reservation->error;
+        *error = reservation->grant.error;
     return reservation->cancel_outcome;
 }
 
@@ -173,12 +121,9 @@ void lks_reservation_free(lks_reservation *reservation)
         return;
     reservation->grant.waits = true;
     reservation->cancelled = NULL;
-    if (!reservation->over)
+    if (atomic_load(&reservation->grant.state) == GRANT_HELD)
         cancel(reservation, NULL, CANCEL_MS, NULL);
-    if (!reservation->over)
-        cancel_later(reservation);
-    lease_end(&reservation->grant.lease);
-    lease_drop(&reservation->grant.lease);
+    grant_free(&reservation->grant);
 }
 
 void lks_reservation_cleanup(lks_reservation **reservation)
@@ -188,80 +133,6 @@ void lks_reservation_cleanup(lks_reservation **reservation)
 }
 
 /* ---- reserving ----------------------------------------------------------------------- */
-
-/* Reports the outcome. An order that is not reserved, or whose caller gave up, is over. */
-static void settle(lks_reservation *reservation)
-{
-    bool reserved = reservation->outcome == LKS_RESERVE_OUTCOME_RESERVED;
-
-    if (!grant_settle(&reservation->grant)) {
-        if (reserved)
-            cancel_later(reservation);
-        return;
-    }
-    reservation->over = !reserved;
-    if (reserved) {
-        reservation->error = (lks_error){.code = LKS_OK};
-        lease_begin(&reservation->grant.lease, reservation->grant.sent_ns, reservation->left_ms);
-    }
-    if (reservation->made)
-        reservation->made(reservation->arg, reservation->outcome, &reservation->error);
-}
-
-static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    lks_reservation *reservation = of(grant);
-    lks_cancel_outcome outcome =
-        code == LKS_OK ? ((const lks_cancel_response *)response)->outcome : LKS_CANCEL_OUTCOME_UNSPECIFIED;
-
-    (void)error;
-    if (outcome == LKS_CANCEL_OUTCOME_CANCELLED || outcome == LKS_CANCEL_OUTCOME_UNKNOWN_ORDER ||
-        outcome == LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED)
-        reservation->error.applied = LKS_APPLIED_NO;
-    else
-        cancel_later(reservation);
-    settle(reservation);
-}
-
-/* Cancels an order that may be reserved but is not returned to the caller, also when a later try was refused. A refusal
- * is reported once a server has answered the Cancel. */
-static void cancel_unreturned(lks_reservation *reservation)
-{
-    const lks_call_options options = {.timeout_ms = LEASE_REFUSED_MS, .insist = true};
-    const lks_cancel_request request = cancel_request(reservation, NULL);
-
-    if (reservation->outcome != LKS_RESERVE_OUTCOME_UNSPECIFIED) {
-        grant_call(&reservation->grant, GRANT_CONTINUES, &lks_stock_cancel_method, &request.base, &options, undone);
-        return;
-    }
-    cancel_later(reservation);
-    settle(reservation);
-}
-
-static void on_extended(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    lks_reservation *reservation = of(grant);
-
-    (void)error;
-    if (code == LKS_OK) {
-        reservation->left_ms = extended_ms((const lks_extend_hold_response *)response);
-        grant->sent_ns = reservation->extend_sent_ns;
-    }
-    settle(reservation);
-}
-
-/* Extends the hold of a replay at once: a replay has the rest of an earlier hold, counted from when the server answers.
- * Counted from when the Reserve was sent, that rest may already be over. */
-static void extend_now(lks_reservation *reservation)
-{
-    const lks_call_options options = {.timeout_ms = lease_call_ms((uint64_t)reservation->left_ms * CLOCK_NS_PER_MS),
-                                      .insist = true};
-    const lks_extend_hold_request request = extend_request(reservation);
-
-    reservation->extend_sent_ns = clock_now_ns();
-    grant_call(&reservation->grant, GRANT_CONTINUES, &lks_stock_extend_hold_method, &request.base, &options,
-               on_extended);
-}
 
 /* Sets *error to, for example, "sold out", with the available quantity of the first line that cannot be reserved. */
 static void refuse(const lks_reserve_response *response, const char *what, lks_error *error)
@@ -273,7 +144,7 @@ static void refuse(const lks_reserve_response *response, const char *what, lks_e
                       response->lines[0]->sku, (long long)response->lines[0]->available);
 }
 
-static void take_answer(lks_reservation *reservation, const lks_reserve_response *response)
+static grant_answer reserved(struct grant *grant, const ProtobufCMessage *message)
 {
     static const char *const refusals[] = {
         [LKS_RESERVE_OUTCOME_SOLD_OUT] = "sold out",
@@ -283,41 +154,79 @@ static void take_answer(lks_reservation *reservation, const lks_reserve_response
         [LKS_RESERVE_OUTCOME_UNKNOWN_SKU] = "no such item",
         [LKS_RESERVE_OUTCOME_CANCELLED] = "the order was cancelled",
     };
+    const lks_reserve_response *response = (const lks_reserve_response *)message;
+    lks_reservation *reservation = of(grant);
     size_t outcome = (size_t)response->outcome;
 
-    reservation->outcome = response->outcome;
     reservation->replayed = response->replayed;
-    reservation->left_ms = response->hold_ms;
-    if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED)
-        return;
-    if (outcome < sizeof refusals / sizeof *refusals && refusals[outcome]) {
-        refuse(response, refusals[outcome], &reservation->error);
-        return;
+    grant->left_ms = response->hold_ms;
+    if (response->outcome != LKS_RESERVE_OUTCOME_RESERVED &&
+        (outcome >= sizeof refusals / sizeof *refusals || !refusals[outcome])) {
+        fail_unexpected(&grant->error);
+        return GRANT_FAILED;
     }
-    reservation->outcome = LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    fail_unexpected(&reservation->error);
+    reservation->outcome = response->outcome;
+    if (response->outcome != LKS_RESERVE_OUTCOME_RESERVED) {
+        refuse(response, refusals[outcome], &grant->error);
+        return GRANT_REFUSED;
+    }
+    return response->replayed && grant->lease.keep_ms != 0 && grant->left_ms > 0 ? GRANT_UNCONFIRMED : GRANT_GRANTED;
 }
 
-static void on_reserved(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+/* Extends the hold, of a replay at once: a replay has the rest of an earlier hold, counted from when the server answers.
+ * Counted from when the Reserve was sent, that rest may already be over. */
+static lks_code send_extend(struct grant *grant, const struct grant_call *call, lks_error *error)
+{
+    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
+    struct grant_call own = *call;
+
+    request.group = of(grant)->group;
+    request.order_id = of(grant)->order_id;
+    request.hold_ms = grant->lease.lease_ms;
+    if (call->kind == GRANT_CONFIRMS)
+        own.timeout_ms = lease_call_ms((uint64_t)grant->left_ms * CLOCK_NS_PER_MS);
+    return grant_send(grant, &own, &lks_stock_extend_hold_method, &request.base, error);
+}
+
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
+{
+    const lks_extend_hold_response *response = (const lks_extend_hold_response *)message;
+
+    (void)grant;
+    return response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? response->hold_ms : 0;
+}
+
+/* The order is reserved; if the ExtendHold failed, for the rest of the earlier hold. */
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    (void)grant;
+    (void)answered;
+    return GRANT_GRANTED;
+}
+
+static void given_back(struct grant *grant, const ProtobufCMessage *response)
+{
+    const lks_cancel_outcome outcome = ((const lks_cancel_response *)response)->outcome;
+
+    if (outcome == LKS_CANCEL_OUTCOME_CANCELLED || outcome == LKS_CANCEL_OUTCOME_UNKNOWN_ORDER ||
+        outcome == LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED)
+        grant->error.applied = LKS_APPLIED_NO;
+    else
+        grant_give_back_later(grant);
+}
+
+static void settled(struct grant *grant)
 {
     lks_reservation *reservation = of(grant);
 
-    reservation->error = *error;
-    if (code == LKS_OK)
-        take_answer(reservation, (const lks_reserve_response *)response);
-    bool reserved = reservation->outcome == LKS_RESERVE_OUTCOME_RESERVED;
-    if (!reserved && code == LKS_OK && error_is_doubtful(error))
-        reservation->error.applied = LKS_APPLIED_MAYBE;
-    if (reserved && reservation->replayed && reservation->grant.lease.keep_ms != 0 && reservation->left_ms > 0)
-        extend_now(reservation);
-    else if (!reserved && reservation->error.applied != LKS_APPLIED_NO)
-        cancel_unreturned(reservation);
-    else
-        settle(reservation);
+    if (reservation->made)
+        reservation->made(reservation->arg, reservation->outcome, &grant->error);
 }
 
-static lks_code reserve(lks_reservation *reservation, const lks_reservation_order *order, lks_error *error)
+static lks_code send_reserve(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
+    const lks_reservation *reservation = of(grant);
+    const lks_reservation_order *order = reservation->order;
     lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
     lks_line lines[LINES_MAX], *list[LINES_MAX];
 
@@ -334,11 +243,19 @@ static lks_code reserve(lks_reservation *reservation, const lks_reservation_orde
     request.n_lines = order->n_lines;
     request.lines = list;
     request.fresh = !order->order_id; /* no other process can know the id */
-    request.hold_ms = reservation->grant.lease.lease_ms;
-    reservation->grant.sent_ns = clock_now_ns();
-    return grant_start(&reservation->grant, GRANT_TAKES, &lks_stock_reserve_method, &request.base, NULL, on_reserved,
-                       error);
+    request.hold_ms = grant->lease.lease_ms;
+    return grant_send(grant, call, &lks_stock_reserve_method, &request.base, error);
 }
+
+static const grant_kind chain = {.begin = send_reserve,
+                                 .begun = reserved,
+                                 .confirm = send_extend,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
+                                 .give_back = send_give_back,
+                                 .give_back_ms = LEASE_TOMBSTONE_MS,
+                                 .given_back = given_back,
+                                 .settled = settled};
 
 static lks_code read_order(lks_reservation_order *order, const lks_reservation_order *given, size_t given_bytes,
                            lks_error *error)
@@ -360,8 +277,8 @@ static lks_code read_order(lks_reservation_order *order, const lks_reservation_o
 }
 
 /* One allocation: the reservation and its texts. */
-static lks_code new_reservation(lks_channel *channel, const lks_reservation_order *order, bool waits,
-                                lks_reservation **ret, lks_error *error)
+static lks_code new_reservation(lks_channel *channel, const lks_reservation_order *order, lks_reservation **ret,
+                                lks_error *error)
 {
     char random[LKS_RPC_RANDOM_ID_LEN + 1];
 
@@ -374,16 +291,15 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     char *text = (char *)(reservation + 1);
     reservation->group = text;
     reservation->order_id = strcpy(stpcpy(text, group) + 1, order_id);
-    reservation->over = true; /* until it is reserved */
-    reservation->grant.lease = (struct lease){.kind = &kind,
+    reservation->order = order;
+    reservation->grant.kind = &chain;
+    reservation->grant.lease = (struct lease){.kind = &grant_lease,
                                               .channel = channel,
                                               .lease_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS,
                                               .keep_ms = order->keep_ms};
-    lks_code code = grant_init(&reservation->grant, waits, 0, error);
+    lks_code code = grant_init(&reservation->grant, 0, error);
     if (code == LKS_OK)
         *ret = reservation;
-    else
-        free_reservation(&reservation->grant.lease);
     return code;
 }
 
@@ -396,11 +312,11 @@ lks_reserve_outcome lks_reservation_make_sized(lks_channel *channel, const lks_r
 
     error = error ? error : &unwanted;
     if (read_order(&own, order, order_bytes, error) != LKS_OK ||
-        new_reservation(channel, &own, true, &reservation, error) != LKS_OK)
+        new_reservation(channel, &own, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    reserve(reservation, &own, &reservation->error);
+    grant_run(&reservation->grant, 0);
     lks_reserve_outcome outcome = reservation->outcome;
-    *error = reservation->error;
+    *error = reservation->grant.error;
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED)
         *ret = reservation;
     else
@@ -416,16 +332,14 @@ lks_code lks_reservation_make_start_sized(lks_channel *channel, const lks_reserv
     lks_reservation_order own;
     lks_code code = read_order(&own, order, order_bytes, error);
 
-    if (code != LKS_OK || (code = new_reservation(channel, &own, false, &reservation, error)) != LKS_OK)
+    if (code != LKS_OK || (code = new_reservation(channel, &own, &reservation, error)) != LKS_OK)
         return code;
     reservation->made = done;
     reservation->arg = arg;
     *ret = reservation; /* before the callback can run */
-    code = reserve(reservation, &own, error);
-    if (code != LKS_OK) {
+    code = grant_start(&reservation->grant, 0, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_reservation_free(reservation);
-    }
     return code;
 }
 
@@ -481,28 +395,27 @@ static void on_confirmed(struct grant *grant, lks_code code, const ProtobufCMess
     lks_reservation *reservation = of(grant);
     lks_confirm_outcome outcome = LKS_CONFIRM_OUTCOME_UNSPECIFIED;
 
-    reservation->error = *error;
+    reservation->grant.error = *error;
     if (code == LKS_OK)
-        outcome = take_confirmed(((const lks_confirm_response *)response)->outcome, &reservation->error);
+        outcome = take_confirmed(((const lks_confirm_response *)response)->outcome, &reservation->grant.error);
     if (outcome != LKS_CONFIRM_OUTCOME_UNSPECIFIED)
-        reservation->over = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;
-    else if (reservation->error.applied != LKS_APPLIED_NO)
-        reservation->over = true;
+        grant_set_held(grant, outcome != LKS_CONFIRM_OUTCOME_CONFIRMED && outcome != LKS_CONFIRM_OUTCOME_CANCELLED);
+    else if (grant->error.applied != LKS_APPLIED_NO)
+        grant_set_held(grant, false);
     reservation->confirm_outcome = outcome;
     if (reservation->confirmed)
-        reservation->confirmed(reservation->arg, outcome, &reservation->error);
+        reservation->confirmed(reservation->arg, outcome, &reservation->grant.error);
 }
 
 static lks_code confirm(lks_reservation *reservation, bool reacquire, lks_error *error)
 {
-    const lks_call_options options = {.insist = true};
+    const struct grant_call call = {.kind = GRANT_ENDS, .next = on_confirmed};
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
 
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     request.reacquire_if_expired = reacquire;
-    return grant_start(&reservation->grant, GRANT_CONTINUES, &lks_stock_confirm_method, &request.base, &options,
-                       on_confirmed, error);
+    return grant_send(&reservation->grant, &call, &lks_stock_confirm_method, &request.base, error);
 }
 
 lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool reacquire, lks_error *error)
@@ -511,7 +424,7 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
     reservation->confirmed = NULL;
     confirm(reservation, reacquire, NULL);
     if (error)
-        *error = reservation->error;
+        *error = reservation->grant.error;
     return reservation->confirm_outcome;
 }
 

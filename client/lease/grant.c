@@ -1,23 +1,44 @@
-/* Invariant: each call under way has a reference to its grant, so that the grant exists until the last answer. */
+/* Invariant: each call under way whose answer is used has a reference to its grant, so that the grant exists until the
+ * last answer. What may have been granted and is not returned to the caller is given back. */
 #include "client/lease/grant.h"
+
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
+#include "rpc/transient.h"
 
-lks_code grant_init(struct grant *grant, bool waits, uint32_t timeout_ms, lks_error *error)
+const lease_kind grant_lease = {.batch_max = 1, .renew = grant_renew, .free = grant_free_lease};
+
+void grant_free_lease(struct lease *lease)
 {
-    grant->waits = waits;
-    atomic_store(&grant->state, GRANT_ASKING);
-    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
-    grant->call = NULL;
-    pthread_mutex_init(&grant->lock, NULL);
-    return lease_expect(&grant->lease, error);
+    struct grant *grant = (struct grant *)lease;
+
+    if (grant->kind->fini)
+        grant->kind->fini(grant);
+    pthread_mutex_destroy(&grant->lock);
+    free(grant);
 }
 
-void grant_fini(struct grant *grant)
+lks_code grant_init(struct grant *grant, uint32_t timeout_ms, lks_error *error)
 {
-    pthread_mutex_destroy(&grant->lock);
+    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    pthread_mutex_init(&grant->lock, NULL);
+    lks_code code = lease_expect(&grant->lease, error);
+    if (code != LKS_OK)
+        grant_free_lease(&grant->lease);
+    return code;
+}
+
+void grant_free(struct grant *grant)
+{
+    if (!grant || lease_check_process(NULL) != LKS_OK)
+        return;
+    lease_end(&grant->lease);
+    if (atomic_load(&grant->state) == GRANT_HELD)
+        grant_give_back_later(grant);
+    lease_drop(&grant->lease);
 }
 
 /* ---- calls -------------------------------------------------------------------- */
@@ -36,9 +57,10 @@ static void answered(lks_call_function *function, void *arg, lks_code code, cons
 }
 
 /* Starts the call under the lock, so that a cancel sees it. */
-static lks_code start(struct grant *grant, bool cancels, const lks_rpc_method *method, const ProtobufCMessage *request,
-                      const lks_call_options *options, grant_next *next, lks_error *error)
+static lks_code start(struct grant *grant, const struct grant_call *call, const lks_rpc_method *method,
+                      const ProtobufCMessage *request, const lks_call_options *options, lks_error *error)
 {
+    const bool cancels = call->kind == GRANT_CONFIRMS || (call->kind == GRANT_ASKS && !grant->asks_on);
     lks_code code = LKS_OK;
 
     lease_ref(&grant->lease);
@@ -46,7 +68,7 @@ static lks_code start(struct grant *grant, bool cancels, const lks_rpc_method *m
     if (cancels && atomic_load(&grant->state) == GRANT_CANCELLED)
         code = lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "cancelled by the caller");
     else
-        code = lks_call_start(grant->lease.channel, method, request, options, answered, (lks_call_function *)next,
+        code = lks_call_start(grant->lease.channel, method, request, options, answered, (lks_call_function *)call->next,
                               grant, cancels ? &grant->call : NULL, error);
     pthread_mutex_unlock(&grant->lock);
     if (code != LKS_OK)
@@ -54,29 +76,54 @@ static lks_code start(struct grant *grant, bool cancels, const lks_rpc_method *m
     return code;
 }
 
-lks_code grant_start(struct grant *grant, grant_call_kind kind, const lks_rpc_method *method,
-                     const ProtobufCMessage *request, const lks_call_options *options, grant_next *next,
-                     lks_error *error)
+static void renewed(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                    const lks_error *error)
 {
+    struct lease_batch *batch = arg;
+    const struct grant *grant = (const struct grant *)batch->renewals[0].lease;
+
+    (void)function;
+    if (code == LKS_OK)
+        batch->renewals[0].left_ms = grant->kind->left_ms(grant, response);
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+lks_code grant_renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    struct grant *grant = (struct grant *)batch->renewals[0].lease;
+    const struct grant_call call = {.kind = GRANT_BACKGROUND, .timeout_ms = timeout_ms, .renewal = batch};
+
+    (void)channel;
+    return grant->kind->confirm(grant, &call, error);
+}
+
+lks_code grant_send(struct grant *grant, const struct grant_call *call, const lks_rpc_method *method,
+                    const ProtobufCMessage *request, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = call->timeout_ms, .insist = call->kind != GRANT_ASKS};
     ProtobufCMessage *response = NULL;
     lks_error of_call;
 
-    if (!grant->waits || kind == GRANT_GIVES_BACK)
-        return start(grant, kind == GRANT_TAKES, method, request, options, next, error);
-    lks_code code = lks_call_run(grant->lease.channel, method, request, options, &response, &of_call);
-    next(grant, code, response, &of_call);
+    if (call->renewal)
+        return lks_call_start(grant->lease.channel, method, request, &options, renewed, NULL, call->renewal, NULL,
+                              error);
+    if (!call->next)
+        return lks_call_start(grant->lease.channel, method, request, &options, NULL, NULL, NULL, NULL, error);
+    if (!grant->waits || call->kind == GRANT_BACKGROUND)
+        return start(grant, call, method, request, &options, error);
+    lks_code code = lks_call_run(grant->lease.channel, method, request, &options, &response, &of_call);
+    call->next(grant, code, response, &of_call);
     lks_message_free(response);
     return LKS_OK;
 }
 
-void grant_call(struct grant *grant, grant_call_kind kind, const lks_rpc_method *method,
-                const ProtobufCMessage *request, const lks_call_options *options, grant_next *next)
+void grant_step(struct grant *grant, grant_request *request, const struct grant_call *call)
 {
     lks_error error;
-    lks_code code = grant_start(grant, kind, method, request, options, next, &error);
+    lks_code code = request(grant, call, &error);
 
     if (code != LKS_OK)
-        next(grant, code, NULL, &error);
+        call->next(grant, code, NULL, &error);
 }
 
 uint32_t grant_timeout_ms(const struct grant *grant, uint64_t most_ms)
@@ -89,31 +136,7 @@ uint32_t grant_timeout_ms(const struct grant *grant, uint64_t most_ms)
     return left_ms > 0 ? (uint32_t)left_ms : 1;
 }
 
-uint32_t grant_end_timeout_ms(const struct grant *grant, uint32_t least_ms)
-{
-    uint32_t lease_ms = grant->lease.lease_ms;
-
-    return lease_ms > least_ms ? lease_ms : least_ms;
-}
-
-uint32_t grant_begin_end(struct grant *grant, uint32_t timeout_ms)
-{
-    uint32_t channel_ms = grant->lease.channel->options.timeout_ms;
-
-    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
-    if (timeout_ms == 0)
-        return grant_end_timeout_ms(grant, channel_ms);
-    return timeout_ms < channel_ms ? timeout_ms : channel_ms;
-}
-
-uint32_t grant_first_timeout_ms(const struct grant *grant, uint32_t wait_ms)
-{
-    if (grant->until_ns == CLOCK_NEVER)
-        return 0;
-    return grant_timeout_ms(grant, (uint64_t)wait_ms + grant->lease.channel->options.timeout_ms);
-}
-
-/* ---- the result ----------------------------------------------------------------- */
+/* ---- the chain ------------------------------------------------------------------ */
 
 static bool leave_asking(struct grant *grant, grant_state to)
 {
@@ -122,9 +145,118 @@ static bool leave_asking(struct grant *grant, grant_state to)
     return atomic_compare_exchange_strong(&grant->state, &asking, to);
 }
 
-bool grant_settle(struct grant *grant)
+void grant_give_back_later(struct grant *grant)
 {
-    return leave_asking(grant, GRANT_SETTLED);
+    const struct grant_call call = {.kind = GRANT_BACKGROUND, .timeout_ms = grant->kind->give_back_ms};
+
+    grant->kind->give_back(grant, &call, NULL);
+}
+
+static void settle(struct grant *grant)
+{
+    const bool granted = grant->answer == GRANT_GRANTED;
+
+    if (!leave_asking(grant, granted ? GRANT_HELD : GRANT_ENDED)) {
+        if (granted)
+            grant_give_back_later(grant);
+        return;
+    }
+    if (granted) {
+        grant->error = (lks_error){.code = LKS_OK};
+        lease_begin(&grant->lease, grant->sent_ns, grant->left_ms);
+    }
+    grant->kind->settled(grant);
+}
+
+static void given_back(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    (void)error;
+    if (code == LKS_OK)
+        grant->kind->given_back(grant, response);
+    else
+        grant_give_back_later(grant);
+    settle(grant);
+}
+
+/* A refusal is reported once a server has answered, anything else at once. */
+static void give_back(struct grant *grant)
+{
+    const struct grant_call call = {
+        .kind = GRANT_ENDS, .timeout_ms = grant_timeout_ms(grant, LEASE_REFUSED_MS), .next = given_back};
+
+    if (grant->answer == GRANT_REFUSED) {
+        grant_step(grant, grant->kind->give_back, &call);
+        return;
+    }
+    grant_give_back_later(grant);
+    settle(grant);
+}
+
+static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    grant->error = *error;
+    grant->error.applied = LKS_APPLIED_MAYBE; /* the first call was applied */
+    if (code == LKS_OK) {
+        grant->left_ms = grant->kind->left_ms(grant, response);
+        grant->sent_ns = grant->confirm_sent_ns;
+    }
+    grant->answer =
+        code == LKS_OK && grant->left_ms > 0 ? GRANT_GRANTED : grant->kind->unconfirmed(grant, code == LKS_OK);
+    if (grant->answer == GRANT_FAILED)
+        grant_give_back_later(grant);
+    settle(grant);
+}
+
+static void confirm(struct grant *grant)
+{
+    const struct grant_call call = {
+        .kind = GRANT_CONFIRMS, .timeout_ms = grant_timeout_ms(grant, 0), .next = confirmed};
+
+    grant->confirm_sent_ns = clock_now_ns();
+    grant_step(grant, grant->kind->confirm, &call);
+}
+
+static void begun(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    grant->error = *error;
+    grant->answer = code == LKS_OK ? grant->kind->begun(grant, response) : GRANT_FAILED;
+    const bool doubtful = grant->answer == GRANT_FAILED || grant->answer == GRANT_REFUSED;
+    if (doubtful && code == LKS_OK && error_is_doubtful(error))
+        grant->error.applied = LKS_APPLIED_MAYBE;
+    if (grant->answer == GRANT_UNCONFIRMED)
+        confirm(grant);
+    else if (doubtful && grant->error.applied != LKS_APPLIED_NO)
+        give_back(grant);
+    else
+        settle(grant);
+}
+
+static struct grant_call first_call(struct grant *grant, uint32_t wait_ms)
+{
+    const uint64_t most_ms = (uint64_t)wait_ms + grant->lease.channel->options.timeout_ms;
+
+    grant->sent_ns = clock_now_ns();
+    return (struct grant_call){.kind = GRANT_ASKS,
+                               .timeout_ms = grant->until_ns == CLOCK_NEVER ? 0 : grant_timeout_ms(grant, most_ms),
+                               .next = begun};
+}
+
+void grant_run(struct grant *grant, uint32_t wait_ms)
+{
+    const struct grant_call call = first_call(grant, wait_ms);
+
+    grant->waits = true;
+    grant_step(grant, grant->kind->begin, &call);
+}
+
+lks_code grant_start(struct grant *grant, uint32_t wait_ms, lks_error *error)
+{
+    const struct grant_call call = first_call(grant, wait_ms);
+    lks_code code = grant->kind->begin(grant, &call, error);
+
+    if (code != LKS_OK)
+        grant_free(grant);
+    return code;
 }
 
 bool grant_cancel(struct grant *grant, lks_error *error)
@@ -139,12 +271,40 @@ bool grant_cancel(struct grant *grant, lks_error *error)
     return true;
 }
 
-bool grant_needs_confirmation(struct grant *grant)
+bool grant_is_late(const struct grant *grant)
 {
-    uint64_t now_ns = clock_now_ns();
+    return lease_is_doubtful(grant->lease.lease_ms, grant->sent_ns, clock_now_ns());
+}
 
-    if (!lease_is_doubtful(grant->lease.lease_ms, grant->sent_ns, now_ns))
-        return false;
-    grant->sent_ns = now_ns;
-    return true;
+/* ---- ending --------------------------------------------------------------------- */
+
+static uint32_t lease_or_ms(const struct grant *grant, uint32_t least_ms)
+{
+    return grant->lease.lease_ms > least_ms ? grant->lease.lease_ms : least_ms;
+}
+
+void grant_end(struct grant *grant, uint32_t timeout_ms, grant_request *request, grant_next *next)
+{
+    uint32_t channel_ms = grant->lease.channel->options.timeout_ms;
+    const struct grant_call call = {.kind = GRANT_ENDS,
+                                    .timeout_ms = timeout_ms == 0           ? lease_or_ms(grant, channel_ms)
+                                                  : timeout_ms < channel_ms ? timeout_ms
+                                                                            : channel_ms,
+                                    .next = next};
+
+    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    grant_step(grant, request, &call);
+}
+
+void grant_end_later(struct grant *grant, grant_request *request)
+{
+    const struct grant_call call = {.kind = GRANT_BACKGROUND, .timeout_ms = lease_or_ms(grant, LEASE_BACKGROUND_MS)};
+
+    if (grant->until_ns != CLOCK_NEVER)
+        request(grant, &call, NULL);
+}
+
+void grant_set_held(struct grant *grant, bool held)
+{
+    atomic_store(&grant->state, held ? GRANT_HELD : GRANT_ENDED);
 }

@@ -1,5 +1,4 @@
-/* A hold is acquired by Acquire and, after a long wait, a Renew. Invariant: locks that may have been granted and are
- * not returned to the caller are released. */
+/* A hold is acquired by Acquire and, after a long wait, a Renew. It ends with a Release. */
 #include "client/lease/hold.h"
 
 #include <stdio.h>
@@ -13,7 +12,6 @@
 #include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "rpc/transient.h"
 
 enum {
     BATCH_MAX = 256,  /* the most leases in one Renew, by the contract */
@@ -100,20 +98,14 @@ static void lost(struct lease *lease, lks_loss_reason reason)
         spec->on_lost(spec->arg, &loss);
 }
 
-static void free_hold(struct lease *lease)
-{
-    grant_fini((struct grant *)lease);
-    free(lease);
-}
-
 static const lease_kind kind = {
-    .batch_max = BATCH_MAX, .renew = renew, .watch = hold_watch, .lost = lost, .free = free_hold};
+    .batch_max = BATCH_MAX, .renew = renew, .watch = hold_watch, .lost = lost, .free = grant_free_lease};
 
-const lks_hold *hold_reporting(void)
+lks_hold *hold_reporting(void)
 {
-    const struct lease *lease = lease_reporting();
+    struct lease *lease = lease_reporting();
 
-    return lease && lease->kind == &kind ? (const lks_hold *)lease : NULL;
+    return lease && lease->kind == &kind ? (lks_hold *)lease : NULL;
 }
 
 static bool is_of(const struct lease *lease, const void *spec)
@@ -126,7 +118,7 @@ void hold_quiesce(const struct hold_spec *spec)
     lease_quiesce(is_of, spec);
 }
 
-/* ---- giving back ---------------------------------------------------------------- */
+/* ---- releasing ------------------------------------------------------------------ */
 
 lks_code hold_set_lost(lks_error *error)
 {
@@ -134,76 +126,37 @@ lks_code hold_set_lost(lks_error *error)
                                 "the lock had been lost before");
 }
 
-static lks_release_request release_request(const lks_hold *hold)
+static lks_code send_release(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
-    request.group = hold->spec->group;
-    request.token = hold->token;
-    return request;
+    request.group = of(grant)->spec->group;
+    request.token = of(grant)->token;
+    return grant_send(grant, call, &lks_lock_release_method, &request.base, error);
 }
 
-void hold_release_later(const lks_hold *hold)
-{
-    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
-    const lks_release_request request = release_request(hold);
-
-    lks_lock_release_start(hold->spec->channel, &request, &options, NULL, NULL, NULL, NULL);
-}
-
-/* Evaluates the answer to a Release; a Release that failed continues in the background. */
-static lks_code end_release(const lks_hold *hold, lks_code code, const lks_release_response *response, lks_error *error)
-{
-    if (code != LKS_OK)
-        hold_release_later(hold);
-    if (hold->result == LKS_LOCK_LOST)
-        return hold_set_lost(error);
-    if (code == LKS_OK && response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
-        return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
-                                    "the lock was lost before the release");
-    return code;
-}
-
-lks_code hold_give_back(lks_hold *hold, lks_error *error)
-{
-    const lks_call_options options = {.insist = true};
-    const lks_release_request request = release_request(hold);
-    lks_release_response *response = NULL;
-    lks_error unwanted;
-    lks_code code = lease_check_process(error);
-
-    error = error ? error : &unwanted;
-    if (code != LKS_OK)
-        return code;
-    if (lease_end(&hold->grant.lease)) {
-        hold_release_later(hold);
-        code = hold_set_lost(error);
-    } else if (lease_reporting() || channel_on_completion_thread()) {
-        hold_release_later(hold);
-    } else {
-        code = lks_lock_release(hold->spec->channel, &request, &options, &response, error);
-        code = end_release(hold, code, response, error);
-        lks_release_response_free(response);
-    }
-    lease_drop(&hold->grant.lease);
-    return code;
-}
-
-static void on_released(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+/* A Release that failed continues in the background. */
+static void released(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
 {
     lks_hold *hold = of(grant);
 
-    hold->error = *error;
-    code = end_release(hold, code, (const lks_release_response *)response, &hold->error);
+    grant->error = *error;
+    if (code != LKS_OK)
+        grant_give_back_later(grant);
+    if (hold->result == LKS_LOCK_LOST)
+        hold_set_lost(&grant->error);
+    else if (code == LKS_OK && ((const lks_release_response *)response)->outcome != LKS_RELEASE_OUTCOME_RELEASED)
+        lks_error_set_reason(&grant->error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
+                             "the lock was lost before the release");
     if (hold->released)
-        hold->released(hold->arg, code, &hold->error);
+        hold->released(hold->arg, grant->error.code, &grant->error);
 }
 
 lks_code lks_hold_release(lks_hold *hold, uint32_t timeout_ms, lks_hold_released *done, void *arg, lks_error *error)
 {
     uint32_t channel_ms = hold->spec->channel->options.timeout_ms;
-    const lks_call_options options = {.timeout_ms = timeout_ms < channel_ms ? timeout_ms : channel_ms, .insist = true};
-    const lks_release_request request = release_request(hold);
+    const struct grant_call call = {
+        .kind = GRANT_ENDS, .timeout_ms = timeout_ms < channel_ms ? timeout_ms : channel_ms, .next = released};
     lks_code code = lease_check_process(error);
 
     if (code != LKS_OK)
@@ -212,163 +165,64 @@ lks_code lks_hold_release(lks_hold *hold, uint32_t timeout_ms, lks_hold_released
         hold->result = LKS_LOCK_LOST;
     hold->released = done;
     hold->arg = arg;
-    code = grant_start(&hold->grant, GRANT_GIVES_BACK, &lks_lock_release_method, &request.base, &options, on_released,
-                       error);
+    code = send_release(&hold->grant, &call, error);
     lease_drop(&hold->grant.lease);
     return code;
 }
 
+static void keep_error(void *arg, lks_code code, const lks_error *error)
+{
+    (void)code;
+    *(lks_error *)arg = *error;
+}
+
+lks_code hold_give_back(lks_hold *hold, lks_error *error)
+{
+    const bool lost = lks_hold_is_lost(hold);
+    lks_error result = {.code = LKS_OK};
+
+    if (lost || lease_reporting() || channel_on_completion_thread())
+        lks_hold_free(hold);
+    else
+        lks_hold_release(hold, 0, keep_error, &result, NULL);
+    if (lost)
+        hold_set_lost(&result);
+    if (error)
+        *error = result;
+    return result.code;
+}
+
 void lks_hold_free(lks_hold *hold)
 {
-    if (!hold || lease_check_process(NULL) != LKS_OK)
-        return;
-    lease_end(&hold->grant.lease);
-    if (atomic_load(&hold->grant.state) == GRANT_SETTLED && hold->result == LKS_LOCK_ACQUIRED)
-        hold_release_later(hold);
-    lease_drop(&hold->grant.lease);
+    grant_free((struct grant *)hold);
 }
 
 /* ---- acquiring -------------------------------------------------------------------- */
 
-static void refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_reason reason, const char *text)
+static grant_answer refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_reason reason, const char *text)
 {
     hold->result = result;
-    lks_error_set_reason(&hold->error, code, LKS_APPLIED_NO, reason, "%s", text);
+    lks_error_set_reason(&hold->grant.error, code, LKS_APPLIED_NO, reason, "%s", text);
+    return GRANT_REFUSED;
+}
+
+static grant_answer expire(lks_hold *hold)
+{
+    refuse(hold, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST, "the lease expired before the grant arrived");
+    return GRANT_FAILED;
 }
 
 /* Fails because of an unexpected answer, which may have been a grant. */
-static void fail_unexpected(lks_hold *hold, const char *text)
+static grant_answer fail_unexpected(lks_hold *hold, const char *text)
 {
-    hold->result = LKS_LOCK_FAILED;
-    lks_error_set(&hold->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    lks_error_set(&hold->grant.error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    return GRANT_FAILED;
 }
 
-static void settle(lks_hold *hold)
+static lks_code send_acquire(struct grant *grant, const struct grant_call *call, lks_error *error)
 {
-    if (!grant_settle(&hold->grant)) {
-        if (hold->result == LKS_LOCK_ACQUIRED)
-            hold_release_later(hold);
-        return;
-    }
-    if (hold->result == LKS_LOCK_ACQUIRED) {
-        hold->error = (lks_error){.code = LKS_OK};
-        lease_begin(&hold->grant.lease, hold->grant.sent_ns, hold->left_ms);
-    }
-    if (hold->done)
-        hold->done(hold->arg, hold, hold->result, &hold->error);
-}
-
-static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    lks_hold *hold = of(grant);
-
-    (void)response;
-    (void)error;
-    if (code == LKS_OK)
-        hold->error.applied = LKS_APPLIED_NO;
-    else
-        hold_release_later(hold);
-    settle(hold);
-}
-
-/* Releases locks that are not returned to the caller but may be granted, also when a later try was refused. A refusal
- * is reported once a server has answered the Release. */
-static void give_back_unreturned(lks_hold *hold)
-{
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, LEASE_REFUSED_MS), .insist = true};
-    const lks_release_request request = release_request(hold);
-
-    if (hold->result == LKS_LOCK_BUSY || hold->result == LKS_LOCK_TIMED_OUT) {
-        grant_call(&hold->grant, GRANT_CONTINUES, &lks_lock_release_method, &request.base, &options, undone);
-        return;
-    }
-    hold_release_later(hold);
-    settle(hold);
-}
-
-static void expire(lks_hold *hold)
-{
-    refuse(hold, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST, "the lease expired before the grant arrived");
-}
-
-static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
-{
-    const lks_renew_response *response = (const lks_renew_response *)message;
-    lks_hold *hold = of(grant);
-
-    hold->left_ms = code == LKS_OK && response->n_results == 1 ? renewed_ms(response, 0) : 0;
-    if (hold->left_ms > 0) {
-        settle(hold);
-        return;
-    }
-    if (code == LKS_OK) {
-        expire(hold);
-    } else {
-        hold->result = LKS_LOCK_FAILED;
-        hold->error = *error;
-    }
-    give_back_unreturned(hold);
-}
-
-static void confirm(lks_hold *hold)
-{
-    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, 0), .insist = true};
-    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
-    lks_lease lease = lease_of(hold), *leases[] = {&lease};
-
-    request.n_leases = 1;
-    request.leases = leases;
-    grant_call(&hold->grant, GRANT_TAKES, &lks_lock_renew_method, &request.base, &options, confirmed);
-}
-
-static void take_answer(lks_hold *hold, const lks_acquire_response *response)
-{
-    switch ((int)response->outcome) {
-    case LKS_ACQUIRE_OUTCOME_ACQUIRED:
-        hold->result = LKS_LOCK_ACQUIRED;
-        hold->left_ms = response->lease_ms;
-        for (size_t i = 0; i < response->n_fences && i < hold->spec->n_names; i++)
-            hold->fences[i] = response->fences[i]->fence;
-        if (response->n_fences != hold->spec->n_names)
-            fail_unexpected(hold, "the answer has no fence");
-        break;
-    case LKS_ACQUIRE_OUTCOME_BUSY:
-        refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
-        break;
-    case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
-        refuse(hold, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
-               "others held the lock until the timeout");
-        break;
-    case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
-        expire(hold);
-        break;
-    default:
-        fail_unexpected(hold, "the answer has an unknown outcome");
-    }
-}
-
-static void acquired(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    lks_hold *hold = of(grant);
-
-    hold->error = *error;
-    hold->result = LKS_LOCK_FAILED;
-    if (code == LKS_OK)
-        take_answer(hold, (const lks_acquire_response *)response);
-    if (hold->result != LKS_LOCK_ACQUIRED && code == LKS_OK && error_is_doubtful(error))
-        hold->error.applied = LKS_APPLIED_MAYBE;
-    if (hold->result == LKS_LOCK_ACQUIRED && grant_needs_confirmation(grant))
-        confirm(hold);
-    else if (hold->result != LKS_LOCK_ACQUIRED && hold->error.applied != LKS_APPLIED_NO)
-        give_back_unreturned(hold);
-    else
-        settle(hold);
-}
-
-static lks_code acquire(lks_hold *hold, lks_error *error)
-{
+    const lks_hold *hold = of(grant);
     const struct hold_spec *spec = hold->spec;
-    const lks_call_options options = {.timeout_ms = grant_first_timeout_ms(&hold->grant, hold->wait_ms)};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target *targets = malloc(spec->n_names * (sizeof *targets + sizeof(lks_target *)));
 
@@ -389,12 +243,89 @@ static lks_code acquire(lks_hold *hold, lks_error *error)
     request.owner = spec->owner;
     request.lease_ms = spec->lease_ms;
     request.wait_ms = hold->wait_ms;
-    hold->grant.sent_ns = clock_now_ns();
-    lks_code code =
-        grant_start(&hold->grant, GRANT_TAKES, &lks_lock_acquire_method, &request.base, &options, acquired, error);
+    lks_code code = grant_send(grant, call, &lks_lock_acquire_method, &request.base, error);
     free(targets);
     return code;
 }
+
+static grant_answer take_grant(lks_hold *hold, const lks_acquire_response *response)
+{
+    if (response->n_fences != hold->spec->n_names)
+        return fail_unexpected(hold, "the answer has no fence");
+    for (size_t i = 0; i < response->n_fences; i++)
+        hold->fences[i] = response->fences[i]->fence;
+    hold->result = LKS_LOCK_ACQUIRED;
+    hold->grant.left_ms = response->lease_ms;
+    return grant_is_late(&hold->grant) ? GRANT_UNCONFIRMED : GRANT_GRANTED;
+}
+
+static grant_answer acquired(struct grant *grant, const ProtobufCMessage *message)
+{
+    const lks_acquire_response *response = (const lks_acquire_response *)message;
+    lks_hold *hold = of(grant);
+
+    switch ((int)response->outcome) {
+    case LKS_ACQUIRE_OUTCOME_ACQUIRED:
+        return take_grant(hold, response);
+    case LKS_ACQUIRE_OUTCOME_BUSY:
+        return refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
+    case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
+        return refuse(hold, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
+                      "others held the lock until the timeout");
+    case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
+        return expire(hold);
+    default:
+        return fail_unexpected(hold, "the answer has an unknown outcome");
+    }
+}
+
+static lks_code send_renew(struct grant *grant, const struct grant_call *call, lks_error *error)
+{
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+    lks_lease lease = lease_of(of(grant)), *leases[] = {&lease};
+
+    request.n_leases = 1;
+    request.leases = leases;
+    return grant_send(grant, call, &lks_lock_renew_method, &request.base, error);
+}
+
+static int64_t left_ms(const struct grant *grant, const ProtobufCMessage *message)
+{
+    const lks_renew_response *response = (const lks_renew_response *)message;
+
+    (void)grant;
+    return response->n_results == 1 ? renewed_ms(response, 0) : 0;
+}
+
+static grant_answer unconfirmed(struct grant *grant, bool answered)
+{
+    of(grant)->result = LKS_LOCK_FAILED;
+    return answered ? expire(of(grant)) : GRANT_FAILED;
+}
+
+static void given_back(struct grant *grant, const ProtobufCMessage *response)
+{
+    (void)response;
+    grant->error.applied = LKS_APPLIED_NO;
+}
+
+static void settled(struct grant *grant)
+{
+    lks_hold *hold = of(grant);
+
+    if (hold->done)
+        hold->done(hold->arg, hold, hold->result, &grant->error);
+}
+
+static const grant_kind chain = {.begin = send_acquire,
+                                 .begun = acquired,
+                                 .confirm = send_renew,
+                                 .left_ms = left_ms,
+                                 .unconfirmed = unconfirmed,
+                                 .give_back = send_release,
+                                 .give_back_ms = LEASE_TOMBSTONE_MS,
+                                 .given_back = given_back,
+                                 .settled = settled};
 
 /* ---- making ----------------------------------------------------------------------- */
 
@@ -450,7 +381,7 @@ lks_code hold_check(struct hold_spec *spec, lks_error *error)
 }
 
 /* Allocates `room` more bytes behind the hold for the caller. */
-static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, uint32_t timeout_ms, lks_hold **ret,
+static lks_code hold_new(const struct hold_spec *spec, size_t room, uint32_t timeout_ms, lks_hold **ret,
                          lks_error *error)
 {
     size_t size = sizeof(lks_hold) + spec->n_names * sizeof(uint64_t);
@@ -461,17 +392,16 @@ static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, 
     hold->spec = spec;
     hold->count = 1;
     hold->result = LKS_LOCK_FAILED;
+    hold->grant.kind = &chain;
     hold->grant.lease = (struct lease){.kind = &kind,
                                        .channel = spec->channel,
                                        .lease_ms = spec->lease_ms,
                                        .renew_ms = spec->renew_ms,
                                        .keep_ms = spec->max_hold_ms != 0 ? spec->max_hold_ms : LEASE_ALWAYS};
     lks_rpc_random_id(hold->token);
-    lks_code code = grant_init(&hold->grant, waits, timeout_ms, error);
+    lks_code code = grant_init(&hold->grant, timeout_ms, error);
     if (code == LKS_OK)
         *ret = hold;
-    else
-        free_hold(&hold->grant.lease);
     return code;
 }
 
@@ -484,14 +414,14 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
         lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "locking blocks and is not allowed in on_lost");
         return LKS_LOCK_FAILED;
     }
-    if (hold_new(spec, 0, true, 0, &hold, error) != LKS_OK)
+    if (hold_new(spec, 0, 0, &hold, error) != LKS_OK)
         return LKS_LOCK_FAILED;
     hold->mode = mode;
     hold->permits = permits;
     hold->wait_ms = lease_wait_ms(wait_ms);
-    lks_code code = acquire(hold, &hold->error);
-    lks_lock_result result = code == LKS_OK ? hold->result : LKS_LOCK_FAILED;
-    *error = hold->error;
+    grant_run(&hold->grant, hold->wait_ms);
+    lks_lock_result result = hold->result;
+    *error = hold->grant.error;
     if (result == LKS_LOCK_ACQUIRED)
         *ret = hold;
     else
@@ -535,8 +465,7 @@ lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *op
     lks_hold *hold = NULL;
 
     if ((code = check_names(&wanted, error)) != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
-        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, wanted.timeout_ms, &hold, error)) !=
-            LKS_OK)
+        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), wanted.timeout_ms, &hold, error)) != LKS_OK)
         return code;
     struct hold_spec *own = (struct hold_spec *)(void *)(hold->fences + spec.n_names);
     hold_spec_copy(own, &spec, own + 1);
@@ -547,11 +476,9 @@ lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *op
     hold->done = done;
     hold->arg = arg;
     *ret = hold; /* before the callback can run */
-    code = acquire(hold, error);
-    if (code != LKS_OK) {
+    code = grant_start(&hold->grant, hold->wait_ms, error);
+    if (code != LKS_OK)
         *ret = NULL;
-        lks_hold_free(hold);
-    }
     return code;
 }
 

@@ -32,8 +32,6 @@ struct lks_hold {
 
     /* Set by the chain, constant once it is settled. */
     lks_lock_result result;
-    lks_error error;
-    int64_t left_ms;
     uint64_t fences[]; /* of the names */
 };
 
@@ -53,9 +51,6 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
  * lost. Codes as for lks_mutex_unlock. */
 lks_code hold_give_back(lks_hold *hold, lks_error *error);
 
-/* Releases in the background. If that cannot be started, the lease ends by itself. */
-void hold_release_later(const lks_hold *hold);
-
 /* The default owner of a lock: "host/pid". */
 enum { HOLD_OWNER_BYTES = 128 };
 void hold_own_name(char owner[HOLD_OWNER_BYTES + 1]);
@@ -64,7 +59,7 @@ void hold_own_name(char owner[HOLD_OWNER_BYTES + 1]);
 lks_code hold_watch(lks_channel *channel, struct lease_watch *watch, lks_error *error);
 
 /* The hold whose on_lost the calling thread runs; NULL: none. */
-const lks_hold *hold_reporting(void);
+lks_hold *hold_reporting(void);
 
 /* Waits until no on_lost of a hold of the spec runs. Not inside one. */
 void hold_quiesce(const struct hold_spec *spec);

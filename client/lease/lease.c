@@ -42,7 +42,7 @@ static struct {
 } keeper = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .earlier = PTHREAD_COND_INITIALIZER, .reported = PTHREAD_COND_INITIALIZER};
 
-static _Thread_local const struct lease *reporting;
+static _Thread_local struct lease *reporting;
 
 /* Identifies the first process that kept leases: 1 + its count of forks; 0 = none yet. */
 static atomic_uint process;
@@ -475,7 +475,7 @@ bool lease_is_lost(const struct lease *lease)
     return lease_left_ns(lease) == 0;
 }
 
-const struct lease *lease_reporting(void)
+struct lease *lease_reporting(void)
 {
     return reporting;
 }

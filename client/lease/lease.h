@@ -108,7 +108,7 @@ uint64_t lease_left_ns(const struct lease *lease);
 bool lease_is_lost(const struct lease *lease);
 
 /* The lease whose `lost` the calling thread runs; NULL: none. */
-const struct lease *lease_reporting(void);
+struct lease *lease_reporting(void);
 
 /* Waits until no `lost` of a lease for which `is_of(lease, arg)` holds is running. Not inside `lost`. */
 void lease_quiesce(bool (*is_of)(const struct lease *lease, const void *arg), const void *arg);

@@ -167,9 +167,9 @@ lks_code lock_leave(struct lock *lock, lks_error *error)
 
     if (code != LKS_OK)
         return code;
-    const lks_hold *reported = hold_reporting();
+    lks_hold *reported = hold_reporting();
     if (reported && compare_specs(reported->spec, &lock->spec) == 0) {
-        hold_release_later(reported);
+        grant_give_back_later(&reported->grant);
         return hold_set_lost(error);
     }
     lks_hold *hold = find(lock);

@@ -120,7 +120,7 @@ static void checked(void *arg, bool allowed, const lks_limiter_decision *decisio
 static lks_code start_check(seen *s, lks_error *error)
 {
     const lks_limiter_rule rule = {.policy = "login"};
-    const lks_limiter_options options = {.rules = &rule, .n_rules = 1, .timeout_ms = 200};
+    const lks_limiter_options options = {.rules = &rule, .n_rules = 1, .timeout_ms = 60000};
 
     assert_int_equal(lks_limiter_new(s->channel, &options, &limiter, NULL), LKS_OK);
     return lks_limiter_check_start(limiter, "ann", 1, checked, s, (lks_call **)&s->object, error);
