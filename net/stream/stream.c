@@ -16,7 +16,7 @@
 
 enum {
     KEEPALIVE_S = 30,
-    TAKEN_BYTES_MIN = 16 * 1024, /* a peer that reads less of a write within stall_ms stalls */
+    TAKEN_BYTES_MIN = 16 * 1024, /* a peer that reads less within stall_ms, while output waits, stalls */
     TLS_BYTES = 64 * 1024,       /* about the memory of an OpenSSL connection */
 };
 
@@ -96,10 +96,16 @@ static void update_place(stream *s)
 
 static void on_timer(uv_timer_t *timer);
 
+/* What the kernel has taken; during a write. */
+static size_t taken_bytes(const stream *s)
+{
+    return s->taken + s->write_len - uv_stream_get_write_queue_size(&s->on.stream);
+}
+
 /* The peer is reading as long as the kernel takes bytes. */
 static void arm_for_write(stream *s)
 {
-    s->unwritten = uv_stream_get_write_queue_size(&s->on.stream);
+    s->taken_before = taken_bytes(s);
     s->stalls = true;
     if (s->all->options.stall_ms > 0)
         uv_timer_start(&s->timer, on_timer, s->all->options.stall_ms, 0);
@@ -110,9 +116,7 @@ static void arm_for_write(stream *s)
 /* A peer that reads a byte now and then counts as stalled. */
 static bool has_read_enough(const stream *s)
 {
-    size_t left = uv_stream_get_write_queue_size(&s->on.stream);
-
-    return left < s->unwritten && (left == 0 || s->unwritten - left >= TAKEN_BYTES_MIN);
+    return uv_stream_get_write_queue_size(&s->on.stream) == 0 || taken_bytes(s) - s->taken_before >= TAKEN_BYTES_MIN;
 }
 
 static void on_timer(uv_timer_t *timer)

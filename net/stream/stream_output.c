@@ -77,6 +77,7 @@ static void on_written(uv_write_t *request, int status)
     s->writing = false;
     if (s->state == CLOSING)
         return;
+    s->taken += s->write_len;
     taken(s, s->write_len);
     if (status < 0)
         stream_end(s, STREAM_LOST);

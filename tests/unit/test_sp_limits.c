@@ -113,25 +113,33 @@ TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
     }
 }
 
+/* The server listens in the directory, too. The peer connects there and sends n calls. */
+static int open_unix_peer(const char *dir, uint32_t n)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
+    assert_int_equal(listen_unix(name.sun_path), LKS_OK);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len;
+        uint8_t *message = sp_peer_message(0x80000000 + i, "a", 1, &len);
+        assert_true(sp_peer_send(fd, "\1", 1) && sp_peer_send(fd, message, len));
+        free(message);
+    }
+    return fd;
+}
+
 /* promise CN1: the end of a peer is noticed while its calls queue and while it reads nothing, on TCP and unix
  * sockets, closed, reset or half closed; calls that it left unread do not run */
 TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(NULL);
-        assert_int_equal(listen_unix(name.sun_path), LKS_OK);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
-        assert_true(sp_peer_send(fd, handshake, sizeof handshake));
-        for (uint32_t i = 0; i < IN_FLIGHT + 1; i++) {
-            size_t len;
-            uint8_t *message = sp_peer_message(0x80000000 + i, "a", 1, &len);
-            assert_true(sp_peer_send(fd, "\1", 1) && sp_peer_send(fd, message, len));
-            free(message);
-        }
+        int fd = open_unix_peer(dir, IN_FLIGHT + 1);
         run_until_taken(IN_FLIGHT);
         end_peer(fd, how);
         run_until_lost(1);
@@ -140,6 +148,57 @@ TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
             close(fd);
         stop();
     }
+    tempdir_remove(dir);
+}
+
+/* ---- slow readers ------------------------------------------------------------------- */
+
+enum { STALL_MS = 200, PAUSE_MS = 20, PAUSE_MS_MAX = STALL_MS / 4, PART_BYTES = 32 * 1024 };
+
+static struct {
+    int fd;
+    uint64_t read_ms, longest_ms; /* uv_now; the longest time between two reads */
+} reader;
+
+static bool has_read_all_slowly(void)
+{
+    static char part[PART_BYTES];
+    uint64_t ms = uv_now(&here.loop) - reader.read_ms;
+
+    if (ms >= PAUSE_MS) {
+        recv(reader.fd, part, sizeof part, MSG_DONTWAIT);
+        reader.read_ms += ms;
+        reader.longest_ms = ms > reader.longest_ms ? ms : reader.longest_ms;
+    }
+    return fake_callers.lost > 0 || has_flushed();
+}
+
+/* One write ends and a longer one begins, before stall_ms is over. If the test itself was slow, it is repeated. */
+/* promise A9 */
+TEST(a_peer_that_reads_steadily_is_not_disconnected)
+{
+    const streams_options stalls = {.connections_max = 100, .stall_ms = STALL_MS};
+    static char big[BIG];
+    char *dir = tempdir_make();
+    bool slow;
+
+    do {
+        start(&stalls);
+        reader.fd = open_unix_peer(dir, IN_FLIGHT);
+        run_until_taken(IN_FLIGHT);
+        end_one(0, big, sizeof big);
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+        assert_false(has_flushed());
+        for (size_t i = 1; i < IN_FLIGHT; i++)
+            end_one(i, big, sizeof big);
+        reader.read_ms = uv_now(&here.loop);
+        reader.longest_ms = 0;
+        run_until(has_read_all_slowly);
+        slow = reader.longest_ms > PAUSE_MS_MAX;
+        assert_true(slow || fake_callers.lost == 0);
+        close(reader.fd);
+        stop();
+    } while (slow);
     tempdir_remove(dir);
 }
 
