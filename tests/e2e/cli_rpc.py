@@ -367,12 +367,9 @@ class Who(unittest.TestCase):
                 with open(f"{own}/{name}", "w") as file:
                     file.write(text)
                 os.chmod(f"{own}/{name}", 0o600)
-            server = Server("--policy", f"{own}/policy", "--tokens", f"{own}/tokens", "--tls-certificate",
-                            f"{own}/certificate", "--tls-key", f"{own}/key", listen="tls://127.0.0.1:0")
-            try:
+            with Server("--policy", f"{own}/policy", "--tokens", f"{own}/tokens", "--tls-certificate",
+                        f"{own}/certificate", "--tls-key", f"{own}/key", listen="tls://127.0.0.1:0") as server:
                 self.calls(server, own)
-            finally:
-                server.stop()
 
     def calls(self, server, own):
         said = ""

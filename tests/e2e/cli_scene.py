@@ -1,5 +1,6 @@
 """lockstock, the command line, and a lockstockd of a test's own: what cli_*.py share."""
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -9,22 +10,17 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import LIMIT_S, Result, wait_until  # noqa: E402
+import servers  # noqa: E402
+
 LOCKSTOCK, LOCKSTOCKD = sys.argv[1:3]
-LIMIT_S = 60
+Server = functools.partial(servers.Server, LOCKSTOCKD)
 OK, REFUSED, USAGE, UNAVAILABLE, UNKNOWN, OTHER = range(6)
-
-
-def wait_until(condition, seen=str):
-    """`seen` says what there is instead, when it does not come."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"it does not come: {seen()}"
-        time.sleep(0.005)
 
 
 def gone(pid):
@@ -87,39 +83,6 @@ class Terminal:
             os.close(self.fd)
 
 
-class Server:
-    """Its locks are in the ensemble that the environment names, if it does (tests/quorum/on_zookeeper.sh)."""
-
-    def __init__(self, *args, listen="unix://{dir}/s", store="embedded:{dir}/data", fsync="everysec",
-                 comes="event=ready"):
-        self.dir = tempfile.mkdtemp(prefix="lc-", dir="/tmp")
-        hosts = os.environ.get("LOCKSTOCK_TEST_ENSEMBLE")
-        if hosts:
-            args += ("--lock-store", f"zookeeper://{hosts}{self.dir}")
-        with open(f"{self.dir}/log", "w") as log:
-            self.process = subprocess.Popen(
-                [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", store.format(dir=self.dir),
-                 "--fsync", fsync, *args], stdout=log, stderr=subprocess.STDOUT)
-        try:
-            wait_until(lambda: comes in self.log() or self.process.poll() is not None)
-            assert self.process.poll() is None, "it has ended"
-        except AssertionError as why:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"{why}: {self.log()}") from None
-        self.url = re.search(r"event=listening.*url=(\S+)", self.log()).group(1)
-
-    def log(self):
-        with open(f"{self.dir}/log") as log:
-            return log.read()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(LIMIT_S)
-        subprocess.run(["rm", "-rf", self.dir], check=True)
-        assert code == 0, code
-
-
 class Case(unittest.TestCase):
     """One server for all tests of a class; each test has a namespace of its own."""
 
@@ -177,4 +140,4 @@ def main():
     loader.testNamePatterns = [f"*.{only}"]
     suite = loader.loadTestsFromModule(sys.modules["__main__"])
     print(f"Running {suite.countTestCases()} test(s)", flush=True)
-    sys.exit(not unittest.TextTestRunner().run(suite).wasSuccessful())
+    sys.exit(not unittest.TextTestRunner(resultclass=Result).run(suite).wasSuccessful())

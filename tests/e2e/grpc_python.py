@@ -5,12 +5,10 @@
 Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
 import importlib.util
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 try:
@@ -20,8 +18,10 @@ except ImportError as missing:
     print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
     sys.exit(77)
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import LIMIT_S, Result, Server  # noqa: E402
+
 LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
-LIMIT_S = 60
 work = tempfile.TemporaryDirectory(prefix="lockstock-grpc-")
 stubs = os.path.join(work.name, "stubs")
 os.mkdir(stubs)
@@ -54,40 +54,13 @@ symbols = symbol_database.Default()
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
 
-class Server:
-    def __init__(self):
-        self.dir = tempfile.mkdtemp(dir=work.name)
-        self.process = subprocess.Popen([LOCKSTOCKD, "--listen", "grpc://127.0.0.1:0", "--store", f"embedded:{self.dir}/data"],
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.lines = []
-        for line in self.process.stdout:
-            self.lines.append(line)
-            found = re.search(r"url=grpc://(\S+)", line)
-            if found:
-                self.address = found.group(1)
-            if "event=ready" in line:
-                break
-        else:
-            raise RuntimeError("lockstockd does not come up:\n" + "".join(self.lines))
-        # A full pipe must not block the server.
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+def start():
+    return Server(LOCKSTOCKD, listen="grpc://127.0.0.1:0")
 
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.append(line)
 
-    def redis(self):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
-            return int(children.read().split()[0])
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(LIMIT_S)
-        self.reader.join()
-        self.process.stdout.close()
-        if code != 0:
-            raise AssertionError(f"lockstockd ended with {code}:\n" + "".join(self.lines))
+def redis_of(server):
+    with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as children:
+        return int(children.read().split()[0])
 
 
 def method(channel, descriptor):
@@ -126,8 +99,8 @@ def until(condition):
 class Calls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
-        cls.channel = grpc.insecure_channel(cls.server.address)
+        cls.server = start()
+        cls.channel = grpc.insecure_channel(cls.server.address["grpc"])
         cls.lock = service(cls.channel, lock_pb2, "LockService")
         cls.stock = service(cls.channel, stock_pb2, "StockService")
         cls.id = service(cls.channel, id_pb2, "IdService")
@@ -207,7 +180,7 @@ class Calls(unittest.TestCase):
     def test_health_while_the_store_is_away(self):
         watch = self.health.Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
         self.assertEqual(next(watch).status, SERVING)
-        os.kill(self.server.redis(), signal.SIGKILL)
+        os.kill(redis_of(self.server), signal.SIGKILL)
         self.assertEqual(next(watch).status, NOT_SERVING)
         self.assertEqual(next(watch).status, SERVING)
         watch.cancel()
@@ -243,8 +216,8 @@ class Waiting(unittest.TestCase):
         """One channel with default options: more waits than any limit of calls, then the calls that end them."""
         n = 10000 if os.environ.get("LOCKSTOCK_SOAK") else 600
         patience = 20 * LIMIT_S
-        server = Server()
-        with grpc.insecure_channel(server.address) as channel:
+        server = start()
+        with grpc.insecure_channel(server.address["grpc"]) as channel:
             lock = service(channel, lock_pb2, "LockService")
             held = [lock.Acquire.future(acquire(f"w{i}", f"holds{i}", 3600000), timeout=patience) for i in range(n)]
             self.assertTrue(all(call.result().outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED for call in held))
@@ -260,8 +233,8 @@ class Waiting(unittest.TestCase):
 
 class Draining(unittest.TestCase):
     def test_watches_and_waits_end_when_the_server_stops(self):
-        server = Server()
-        with grpc.insecure_channel(server.address) as channel:
+        server = start()
+        with grpc.insecure_channel(server.address["grpc"]) as channel:
             lock = service(channel, lock_pb2, "LockService")
             watch = service(channel, health_pb2, "Health").Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
             self.assertEqual(next(watch).status, SERVING)
@@ -278,4 +251,4 @@ class Draining(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
