@@ -26,7 +26,6 @@ void waiters_missed(waiters *all)
 
 static int setup(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     asked = (store){.loop = &loop};
     waiting = (waiters){.any = true};
@@ -36,7 +35,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     loss_close(watch);
     while (uv_run(&loop, UV_RUN_DEFAULT))
         ;

@@ -28,7 +28,6 @@ static int make_files(void **state)
 {
     authority *ours = authority_new("ours"), *theirs = authority_new("theirs");
 
-    (void)state;
     stage.dir = tempdir_make();
     name_file(stage.ca, "ca.pem");
     name_file(stage.other_ca, "other.pem");
@@ -49,7 +48,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     tempdir_remove(stage.dir);
     return 0;
 }
@@ -84,7 +82,6 @@ static void start(const char *ask_for_certificates)
 
 static int start_alone(void **state)
 {
-    (void)state;
     start("no");
     return 0;
 }
@@ -157,7 +154,6 @@ TEST_WITH(a_store_without_tls_is_not_spoken_to, start_alone, stop)
 
 static int start_asking(void **state)
 {
-    (void)state;
     start("yes");
     return 0;
 }
