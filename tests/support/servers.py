@@ -76,7 +76,7 @@ class Program:
 
 
 class Server(Program):
-    """lockstockd. Its locks are in the ensemble that the environment names, if it does (tests/quorum/on_zookeeper.sh)."""
+    """lockstockd. Its locks are in the ensemble that the environment names, if it does (on_set.py)."""
 
     def __init__(self, program, *flags, listen="unix://{dir}/s", store="embedded:{dir}/data", fsync="everysec",
                  comes=r"event=ready\b", **options):
