@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 
 from cli_scene import LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main, wait_until
-from servers import Redis
+from servers import Redis, make_certificate
 
 
 @contextlib.contextmanager
@@ -188,9 +188,7 @@ class Doctor(Case):
 
     def test_a_certificate_that_ends(self):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                            "1", "-subj", "/CN=localhost", "-keyout", f"{path}/key", "-out", f"{path}/pem"],
-                           check=True, stderr=subprocess.DEVNULL)
+            make_certificate(f"{path}/key", f"{path}/pem")
             with Server("--listen", "tls://127.0.0.1:0", "--tls-certificate", f"{path}/pem", "--tls-key",
                         f"{path}/key") as server:
                 text = "the certificate of --tls-certificate ends at "

@@ -3,53 +3,22 @@
 # promise G14
 """grpcio, as Debian has it, against a real lockstockd: grpc_python.py LOCKSTOCKD PROTO_DIR STANDARD_PROTO_DIR.
 Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
-import importlib.util
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-try:
-    import grpc
-    import google.protobuf
-except ImportError as missing:
-    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
-    sys.exit(77)
-
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from grpcio import grpc, load  # noqa: E402
 from servers import LIMIT_S, Result, Server  # noqa: E402
-
-LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
-work = tempfile.TemporaryDirectory(prefix="lockstock-grpc-")
-stubs = os.path.join(work.name, "stubs")
-os.mkdir(stubs)
-protos = [os.path.join(folder, name)[len(root) + 1:]
-          for root in (PROTO, STANDARD) for folder, _, names in os.walk(root)
-          for name in names if name.endswith(".proto") and "/envoy" not in folder]
-DETAILS = os.path.join(os.path.dirname(__file__), "../interop/protos")
-protos += ["google/rpc/status.proto", "google/rpc/error_details.proto"]
-subprocess.run(["protoc", f"-I{PROTO}", f"-I{STANDARD}", f"-I{DETAILS}", f"--python_out={stubs}", *protos], check=True)
-sys.path.insert(0, stubs)
-
 from google.protobuf import descriptor_pb2, descriptor_pool, symbol_database  # noqa: E402
 
-
-def load(path):
-    """A generated module by its file: the package `grpc` is grpcio's own."""
-    name = path.replace("/", "_")
-    spec = importlib.util.spec_from_file_location(name, os.path.join(stubs, path + "_pb2.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-lock_pb2, stock_pb2, id_pb2 = (load(f"lockstock/v1/{name}") for name in ("lock", "stock", "id"))
-others = [load("lockstock/v1/idempotency"), load("lockstock/v1/ratelimit")]
-status_pb2, details_pb2 = load("google/rpc/status"), load("google/rpc/error_details")
-health_pb2 = load("grpc/health/v1/health")
-reflection_pb2 = load("grpc/reflection/v1/reflection")
+LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
+DETAILS = os.path.join(os.path.dirname(__file__), "../interop/protos")
+_, lock_pb2, stock_pb2, id_pb2, *others = load(
+    [PROTO], *(f"lockstock/{name}" for name in ("rpc/v1/options", "v1/lock", "v1/stock", "v1/id", "v1/idempotency", "v1/ratelimit")))
+status_pb2, details_pb2 = load([DETAILS], "google/rpc/status", "google/rpc/error_details")
+health_pb2, reflection_pb2 = load([STANDARD], "grpc/health/v1/health", "grpc/reflection/v1/reflection")
 symbols = symbol_database.Default()
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 

@@ -21,6 +21,13 @@ def wait_until(condition, seen=str):
     return value
 
 
+def make_certificate(key, certificate, name="localhost"):
+    """Files of a self-signed certificate."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                    "-keyout", key, "-out", certificate, "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"],
+                   check=True, stderr=subprocess.DEVNULL)
+
+
 class Program:
     """{dir} in its arguments is its temporary directory, where its output is the file `log`."""
     running = []
