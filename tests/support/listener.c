@@ -117,16 +117,3 @@ bool listener_await(listener *l, const size_t *value, size_t least, size_t most)
     pthread_mutex_unlock(&l->lock);
     return failed == 0;
 }
-
-void listener_send(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-
-    while (len > 0) {
-        const ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-        if (n <= 0)
-            return;
-        at += n;
-        len -= (size_t)n;
-    }
-}

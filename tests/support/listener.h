@@ -49,7 +49,4 @@ void listener_drop(listener *l);
 /* Blocks until a value that the lock protects is in this range; false after half a minute. */
 bool listener_await(listener *l, const size_t *value, size_t least, size_t most);
 
-/* Sends all to a socket that blocks, or as much as the peer takes before it closes. */
-void listener_send(int fd, const void *data, size_t len);
-
 #endif

@@ -18,6 +18,7 @@
 #include "base/container.h"
 #include "channel.pb-c.h"
 #include "support/listener.h"
+#include "support/sp_peer.h"
 
 enum { FAULTS_MAX = 32, LATE_S = 1, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
 
@@ -92,7 +93,7 @@ static void send_message(int fd, const uint8_t sp_id[ID], const void *body, size
     memcpy(message + LENGTH, sp_id, ID);
     if (len != 0)
         memcpy(message + LENGTH + ID, body, len);
-    listener_send(fd, message, LENGTH + ID + len);
+    sp_peer_send(fd, message, LENGTH + ID + len);
     free(message);
 }
 
@@ -261,7 +262,7 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
         break;
     case SERVER_CLAIMS_HUGE:
         put_length(prefix, UINT64_C(0xFFFFFFFFFFFFFFE0));
-        listener_send(fd, prefix, sizeof prefix);
+        sp_peer_send(fd, prefix, sizeof prefix);
         break;
     case SERVER_FAILS_LATE:
         sleep(LATE_S); /* the delay under test: a try must leave a server so much time */
@@ -306,7 +307,7 @@ static void *open_connection(listener *l, int fd)
     must(connection);
     connection->server = container_of(l, struct server, listener);
     connection->fd = fd;
-    listener_send(fd, hello, sizeof hello);
+    sp_peer_send(fd, hello, sizeof hello);
     return connection;
 }
 

@@ -9,6 +9,7 @@
 #include "channel.pb-c.h"
 #include "support/listener.h"
 #include "support/ports.h"
+#include "support/sp_peer.h"
 
 enum { CONNECTIONS_MAX = 16, REQUESTS_MAX = 64, FIELDS_MAX = 16, HEADER_BYTES_MAX = 1 << 20, PREFIX_BYTES = 5 };
 
@@ -213,7 +214,7 @@ static void write_all(listener *l)
 
     for (connection *c = s->connections; c < s->connections + s->n_connections; c++)
         while (c->fd >= 0 && (n = nghttp2_session_mem_send(c->session, &data)) > 0)
-            listener_send(c->fd, data, (size_t)n);
+            sp_peer_send(c->fd, data, (size_t)n);
 }
 
 h2_server *h2_server_start(h2_script script)
