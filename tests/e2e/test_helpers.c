@@ -2,7 +2,6 @@
  * processes that are killed and frozen while they use them. */
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>

@@ -1,5 +1,4 @@
 /* What a handler knows of its caller, and the answers that it may give. */
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>

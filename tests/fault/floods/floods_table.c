@@ -1,7 +1,6 @@
 /* The floods: frames of HTTP/2 that cost little to send, calls over SP, and what is below the protocol: connections,
  * TLS, pieces of one byte. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <nghttp2/nghttp2.h>
 #include <openssl/err.h>
