@@ -1,21 +1,14 @@
 """lockstock, the command line, and a lockstockd of a test's own: what cli_*.py share."""
-import fcntl
 import functools
 import json
 import os
-import pty
-import re
-import select
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
 from servers import LIMIT_S, Result, wait_until  # noqa: E402
+from terminal import Terminal  # noqa: E402,F401
 import servers  # noqa: E402
 
 LOCKSTOCK, LOCKSTOCKD = sys.argv[1:3]
@@ -30,57 +23,6 @@ def gone(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:
         return True
-
-
-class Terminal:
-    """A program at a terminal of its own, which it controls."""
-
-    def __init__(self, *args, env, rows=24, columns=100, kind="xterm"):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execvpe(args[0], args, {**env, "TERM": kind})
-        self.text = ""
-        self.status = None
-
-    def read(self):
-        """False at the end."""
-        try:
-            data = os.read(self.fd, 65536)
-        except OSError:
-            return False
-        self.text += data.decode(errors="replace")
-        return bool(data)
-
-    def wait(self, pattern, at=0):
-        """What matches behind `at`, once it is there."""
-        deadline = time.monotonic() + LIMIT_S
-        while not (found := re.compile(pattern).search(self.text, at)):
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.fd], [], [], left)[0] and self.read(), repr(self.text[at:][-600:])
-        return found
-
-    def type(self, keys):
-        os.write(self.fd, keys.encode())
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def end(self):
-        """Its exit code, or minus the signal, once it ends by itself."""
-        deadline = time.monotonic() + LIMIT_S
-        while select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0] and self.read():
-            pass
-        assert time.monotonic() < deadline, repr(self.text)
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.close(self.fd)
-        return self.status
-
-    def close(self):
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            os.close(self.fd)
 
 
 class Case(unittest.TestCase):
