@@ -75,11 +75,6 @@ class Doctor(Case):
         self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
         self.assertIn("event=audit", self.server.log())
 
-    def test_fsync_always_is_ok(self):
-        with Server(fsync="always") as server:
-            levels, _ = self.findings(server=server.url)
-            self.assertEqual(levels, ["ok server", "ok store", "ok persistence", "ok clock"])
-
     def test_admin_status_describes_the_store(self):
         status = self.json("admin", "status")
         self.assertEqual([status["store"][name] for name in ("kind", "ready", "reason", "persistence", "fsync", "evicts")],

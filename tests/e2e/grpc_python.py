@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
 from grpcio import grpc, load  # noqa: E402
-from servers import LIMIT_S, Result, Server  # noqa: E402
+from servers import LIMIT_S, Result, Server, wait_until  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, symbol_database  # noqa: E402
 
 LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
@@ -25,11 +25,6 @@ SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
 def start():
     return Server(LOCKSTOCKD, listen="grpc://127.0.0.1:0")
-
-
-def redis_of(server):
-    with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as children:
-        return int(children.read().split()[0])
 
 
 def method(channel, descriptor):
@@ -57,12 +52,6 @@ def token_of(who):
 def acquire(name, who, lease_ms=60000, wait_ms=0):
     return lock_pb2.AcquireRequest(targets=[lock_pb2.Target(name=name)], token=token_of(who), owner="test", lease_ms=lease_ms,
                                    wait_ms=wait_ms)
-
-
-def until(condition):
-    """Looks again and again, without a deadline of its own: ctest has one."""
-    while not condition():
-        os.sched_yield()
 
 
 class Calls(unittest.TestCase):
@@ -149,7 +138,7 @@ class Calls(unittest.TestCase):
     def test_health_while_the_store_is_away(self):
         watch = self.health.Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
         self.assertEqual(next(watch).status, SERVING)
-        os.kill(redis_of(self.server), signal.SIGKILL)
+        os.kill(self.server.children()[0], signal.SIGKILL)
         self.assertEqual(next(watch).status, NOT_SERVING)
         self.assertEqual(next(watch).status, SERVING)
         watch.cancel()
@@ -209,7 +198,7 @@ class Draining(unittest.TestCase):
             self.assertEqual(next(watch).status, SERVING)
             lock.Acquire(acquire("drain", "holder"), timeout=LIMIT_S)
             waiting = lock.Acquire.future(acquire("drain", "waits", wait_ms=50000), timeout=LIMIT_S)
-            until(lambda: lock.Inspect(lock_pb2.InspectRequest(name="drain"), timeout=LIMIT_S).waiters == 1)
+            wait_until(lambda: lock.Inspect(lock_pb2.InspectRequest(name="drain"), timeout=LIMIT_S).waiters == 1)
             server.stop()
             self.assertEqual(next(watch).status, NOT_SERVING)
             with self.assertRaises(grpc.RpcError) as caught:

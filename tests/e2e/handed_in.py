@@ -40,11 +40,6 @@ def inodes(pid):
     return found
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return file.read().split()
-
-
 served, unused = listening(), listening()
 with start([served, unused], "calls:spare", "--listen", "tcp+fd://calls", ready=r"event=ready\b") as server:
     with socket.create_connection(served.getsockname()) as peer:
@@ -52,7 +47,7 @@ with start([served, unused], "calls:spare", "--listen", "tcp+fd://calls", ready=
         assert peer.recv(8, socket.MSG_WAITALL) == SP_REP
     given = {f"socket:[{os.fstat(s.fileno()).st_ino}]" for s in (served, unused)}
     assert given <= inodes(server.process.pid)
-    redis = children(server.process.pid)
+    redis = server.children()
     assert redis
     for child in redis:
         assert not given & inodes(child), "redis-server has the sockets"

@@ -58,6 +58,11 @@ class Program:
 
         return wait_until(found, self.log)
 
+    def children(self):
+        pid = self.process.pid
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [int(child) for child in children.read().split()]
+
     def end(self, number):
         """Returns its exit code."""
         if self in self.running:
@@ -85,11 +90,12 @@ class Program:
 class Server(Program):
     """lockstockd. Its locks are in the ensemble that the environment names, if it does (on_set.py)."""
 
-    def __init__(self, program, *flags, listen="unix://{dir}/s", store="embedded:{dir}/data", fsync="everysec",
-                 comes=r"event=ready\b", **options):
+    def __init__(self, program, *flags, listen="unix://{dir}/s", store="embedded:{dir}/data", comes=r"event=ready\b",
+                 **options):
         hosts = os.environ.get("LOCKSTOCK_TEST_ENSEMBLE")
         locks = ("--lock-store", f"zookeeper://{hosts}{{dir}}") if hosts else ()
-        super().__init__(program, "--listen", listen, "--store", store, "--fsync", fsync, *locks, *flags, ready=comes, **options)
+        super().__init__(program, "--listen", listen, "--store", store, "--fsync", "everysec", *locks, *flags, ready=comes,
+                         **options)
         urls = re.findall(r"event=listening.*url=(\S+)", self.log())
         self.url = urls[0]
         self.address = dict(url.split("://") for url in urls)  # by scheme
