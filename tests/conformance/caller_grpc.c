@@ -59,9 +59,6 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *data, size
     grpc_call *call = source->ptr;
     size_t n = call->len - call->sent < len ? call->len - call->sent : len;
 
-    (void)session;
-    (void)id;
-    (void)user;
     memcpy(data, call->request + call->sent, n);
     call->sent += n;
     if (call->sent == call->len)
@@ -99,9 +96,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     const char *text = (const char *)value;
 
-    (void)flags;
-    (void)user;
-    (void)name_len;
     if (!call)
         return 0;
     if (strcmp((const char *)name, "grpc-status") == 0) {
@@ -123,8 +117,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 {
     grpc_call *call = nghttp2_session_get_stream_user_data(session, id);
 
-    (void)flags;
-    (void)user;
     if (!call || len == 0)
         return 0;
     uint8_t *grown = call->reply_len + len <= REPLY_MAX ? realloc(call->reply, call->reply_len + len) : NULL;

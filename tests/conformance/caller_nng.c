@@ -69,7 +69,6 @@ static void *open_caller(const char *url, const char *certificate)
     pthread_condattr_t monotonic;
     char address[256];
 
-    (void)certificate;
     if (!c)
         abort();
     address_of(url, address, sizeof address);

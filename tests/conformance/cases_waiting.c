@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char holder[] = "token-of-who-holds-it", waiting[] = "token-of-who-waits-for-it";
 

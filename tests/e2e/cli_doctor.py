@@ -14,21 +14,7 @@ import subprocess
 import tempfile
 
 from cli_scene import LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main, wait_until
-
-
-@contextlib.contextmanager
-def redis(*settings):
-    """A Redis of one's own: its directory."""
-    with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
-        process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", f"{path}/r", "--dir", path, *settings],
-                                   stdout=subprocess.DEVNULL, restore_signals=False)  # a write that is too long fails
-        try:
-            wait_until(lambda: os.path.exists(f"{path}/r") or process.poll() is not None)
-            yield path, process
-        finally:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
+from servers import Redis, make_certificate
 
 
 @contextlib.contextmanager
@@ -68,14 +54,6 @@ class Doctor(Case):
         return ([f"{line['level']} {line['about']}" for line in lines if line["about"] != "latency"],
                 {line["about"]: line for line in lines})
 
-    @contextlib.contextmanager
-    def against(self, *args, **kwargs):
-        server = Server(*args, **kwargs)
-        try:
-            yield server
-        finally:
-            server.stop()
-
     def test_version_and_commit_are_reported(self):
         status = self.json("admin", "get-status")
         said = f"{status['version']} ({status['commit']})" if status.get("commit") else status["version"]
@@ -97,11 +75,6 @@ class Doctor(Case):
         self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
         self.assertIn("event=audit", self.server.log())
 
-    def test_fsync_always_is_ok(self):
-        with self.against(fsync="always") as server:
-            levels, _ = self.findings(server=server.url)
-            self.assertEqual(levels, ["ok server", "ok store", "ok persistence", "ok clock"])
-
     def test_admin_status_describes_the_store(self):
         status = self.json("admin", "status")
         self.assertEqual([status["store"][name] for name in ("kind", "ready", "reason", "persistence", "fsync", "evicts")],
@@ -121,24 +94,23 @@ class Doctor(Case):
         self.assertIn("Exits with 0", self.out("doctor", "--help"))
 
     def test_a_store_that_keeps_nothing_and_evicts(self):
-        with redis("--save", "", "--appendonly", "no", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as \
-                (path, _), self.against("--allow-unsafe-store", store=f"unix://{path}/r") as server:
+        with Redis("--save", "", "--appendonly", "no", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as store, \
+                Server("--allow-unsafe-store", store=store.url) as server:
             levels, by = self.findings(server=server.url, code=REFUSED)
             self.assertEqual(levels, ["ok server", "ok store", "problem persistence", "problem memory", "ok clock"])
             self.assertIn("appendonly yes", by["persistence"]["remedy"])
             self.assertIn("noeviction", by["memory"]["remedy"])
 
     def test_a_store_with_snapshots_only(self):
-        with redis("--save", "3600 1", "--appendonly", "no") as (path, _), \
-                self.against(store=f"unix://{path}/r") as server:
+        with Redis("--save", "3600 1", "--appendonly", "no") as store, Server(store=store.url) as server:
             levels, by = self.findings(server=server.url, code=REFUSED)
             self.assertIn("warning persistence", levels)
             self.assertEqual(by["store"]["text"][:13], "ready, Redis ")
 
     def test_a_store_that_has_gone(self):
-        with redis("--appendonly", "yes") as (path, process), self.against(store=f"unix://{path}/r") as server:
-            process.kill()
-            process.wait()
+        with Redis() as store, Server(store=store.url) as server:
+            store.process.kill()
+            store.process.wait()
             wait_until(lambda: "event=not-ready" in server.log())
             levels, by = self.findings(server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
@@ -146,14 +118,14 @@ class Doctor(Case):
             self.assertEqual(self.refused_with(server), "store_unreachable")
 
     def test_a_store_that_is_frozen(self):
-        with redis("--appendonly", "yes") as (path, process), self.against(store=f"unix://{path}/r") as server:
-            process.send_signal(signal.SIGSTOP)
+        with Redis() as store, Server(store=store.url) as server:
+            store.process.send_signal(signal.SIGSTOP)
             levels, by = self.findings("--timeout", "300ms", server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("does not answer", by["store"]["text"])
             self.says(server, "the store does not answer", UNAVAILABLE, "store_silent")
             self.err("lock", "ls", "--timeout", "5s", env={"LOCKSTOCK_SERVER": server.url}, code=UNAVAILABLE)
-            process.send_signal(signal.SIGCONT)
+            store.process.send_signal(signal.SIGCONT)
             wait_until(lambda: server.log().count("event=ready") == 2, server.log)
             self.assertEqual(server.log().count('event=not-ready reason="the store does not answer"'), 1, server.log())
             self.is_well(server)
@@ -186,9 +158,8 @@ class Doctor(Case):
         self.findings(server=server.url)
 
     def test_a_store_whose_memory_is_full(self):
-        with redis("--appendonly", "yes") as (path, _), manager() as status, \
-                self.against(store=f"unix://{path}/r") as server:
-            ask = ["redis-cli", "-s", f"{path}/r", "CONFIG", "SET", "maxmemory"]
+        with Redis() as store, manager() as status, Server(store=store.url) as server:
+            ask = ["redis-cli", "-s", f"{store.dir}/r", "CONFIG", "SET", "maxmemory"]
             subprocess.run([*ask, "1"], check=True, stdout=subprocess.DEVNULL)
             self.says(server, "the store is out of memory", OK, "store_out_of_memory")
             self.assertEqual(self.refused_with(server), "store_out_of_memory")
@@ -200,24 +171,21 @@ class Doctor(Case):
             self.is_well(server)
 
     def test_a_store_whose_disk_is_full(self):
-        with redis("--appendonly", "yes") as (path, process), manager() as status, \
-                self.against(store=f"unix://{path}/r") as server:
-            most, _ = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-            subprocess.run(["redis-cli", "-s", f"{path}/r", "SET", "foreign", "1"], check=True, stdout=subprocess.DEVNULL)
+        with Redis() as store, manager() as status, Server(store=store.url) as server:
+            most, _ = resource.prlimit(store.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            subprocess.run(["redis-cli", "-s", f"{store.dir}/r", "SET", "foreign", "1"], check=True, stdout=subprocess.DEVNULL)
             self.says(server, "the store cannot write its data to disk", UNAVAILABLE, "store_disk_failed")
             self.assertEqual(self.refused_with(server), "store_disk_failed")
             wait_until(lambda: status() == "not ready: the store cannot write its data to disk", status)
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            resource.prlimit(store.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
             wait_until(lambda: status() == "ready", status)
             self.is_well(server)
 
     def test_a_certificate_that_ends(self):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                            "1", "-subj", "/CN=localhost", "-keyout", f"{path}/key", "-out", f"{path}/pem"],
-                           check=True, stderr=subprocess.DEVNULL)
-            with self.against("--listen", "tls://127.0.0.1:0", "--tls-certificate", f"{path}/pem", "--tls-key",
-                              f"{path}/key") as server:
+            make_certificate(f"{path}/key", f"{path}/pem")
+            with Server("--listen", "tls://127.0.0.1:0", "--tls-certificate", f"{path}/pem", "--tls-key",
+                        f"{path}/key") as server:
                 text = "the certificate of --tls-certificate ends at "
                 self.assertIn(text, self.out("status", env={"LOCKSTOCK_SERVER": server.url}))
                 levels, by = self.findings(server=server.url, code=REFUSED)
@@ -227,8 +195,8 @@ class Doctor(Case):
 
     def test_servers_that_differ(self):
         text = "another server on this store differs: wait-ms is 900 there and 1000 here"
-        with redis("--appendonly", "yes") as (path, _), self.against(store=f"unix://{path}/r") as one:
-            with self.against("--wait-ms", "900", "--in-flight", "77", store=f"unix://{path}/r") as other:
+        with Redis() as store, Server(store=store.url) as one:
+            with Server("--wait-ms", "900", "--in-flight", "77", store=store.url) as other:
                 wait_until(lambda: f'event=servers-differ reason="{text}"' in one.log(), one.log)
                 wait_until(lambda: "wait-ms is 1000 there and 900 here" in other.log(), other.log)
                 self.assertIn(text, self.out("status", env={"LOCKSTOCK_SERVER": one.url}))
@@ -237,14 +205,14 @@ class Doctor(Case):
                 self.assertEqual(by["servers"]["text"], text)
             wait_until(lambda: "event=servers-agree" in one.log(), one.log)
             # A server that starts ignores the note of one that has ended.
-            with self.against(store=f"unix://{path}/r") as third:
+            with Server(store=store.url) as third:
                 self.assertEqual(third.log().count("servers-differ"), 0)
             self.assertEqual(one.log().count("event=servers-differ"), 1)
             self.is_well(one)
 
     def test_a_wrong_password_of_the_store(self):
-        with redis("--appendonly", "yes", "--requirepass", "right") as (path, _), \
-                self.against(store=f"unix://:wrong@{path}/r", comes="event=not-ready") as server:
+        with Redis("--appendonly", "yes", "--requirepass", "right") as store, \
+                Server(store=f"unix://:wrong@{store.dir}/r", comes="event=not-ready") as server:
             levels, by = self.findings(server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("refuses the credentials", by["store"]["text"])
@@ -256,14 +224,14 @@ class Doctor(Case):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
             with open(f"{path}/policy", "w") as policy:
                 policy.write(f"[reader]\nuid = {os.getuid()}\n* = READ\n")
-            with self.against("--policy", f"{path}/policy") as server:
+            with Server("--policy", f"{path}/policy") as server:
                 levels, by = self.findings(server=server.url)
                 self.assertEqual(levels, ["ok server", "note rights", "ok store"])
                 self.assertIn("ADMIN of AdminService", by["rights"]["remedy"])
                 self.run_cli("admin", "status", "--server", server.url, code=OTHER)
             with open(f"{path}/policy", "w") as policy:
                 policy.write("[other]\nuid = 4000000000\n* = READ\n")
-            with self.against("--policy", f"{path}/policy") as server:
+            with Server("--policy", f"{path}/policy") as server:
                 levels, by = self.findings(server=server.url, code=REFUSED)
                 self.assertEqual(levels, ["problem server"])
                 self.assertIn("--token-file", by["server"]["remedy"])

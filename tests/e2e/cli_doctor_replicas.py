@@ -9,36 +9,25 @@ import os
 import pathlib
 import signal
 import subprocess
-import tempfile
 
 from cli_scene import REFUSED, UNAVAILABLE, Case, Server, main, wait_until
+from servers import Program
 
 SET_SH = pathlib.Path(__file__).parents[2] / "packaging/redis-set.sh"
 
 
-class RedisSet:
+class RedisSet(Program):
     def __init__(self, *args):
-        self.dir = tempfile.TemporaryDirectory(prefix="ls-", dir="/tmp")
-        self.process = subprocess.Popen([SET_SH, args[0], f"{self.dir.name}/set", *args[1:]], stdout=subprocess.PIPE)
-        while line := self.process.stdout.readline().decode().strip():
-            if line == "ready":
-                return
-        raise AssertionError("the set does not start")
+        super().__init__(SET_SH, args[0], "{dir}/set", *args[1:], ready="(?m)^ready$")
 
     def tell(self, command, *args):
-        return subprocess.run([SET_SH, command, f"{self.dir.name}/set", *map(str, args)], stdout=subprocess.PIPE,
+        return subprocess.run([SET_SH, command, f"{self.dir}/set", *map(str, args)], stdout=subprocess.PIPE,
                               check=True).stdout.decode().strip()
 
     def nodes(self, role):
         """Port and pid of each."""
         rows = [line.split() for line in self.tell("nodes").splitlines()]
         return [(int(port), int(pid)) for port, _, pid, is_now in rows if is_now == role]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
-        self.process.stdout.close()
-        self.dir.cleanup()
 
 
 class Replicas(Case):

@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 from cli_scene import LOCKSTOCK, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main
+from servers import make_certificate
 
 
 class EachMethod(Case):
@@ -357,9 +358,7 @@ class Who(unittest.TestCase):
 
     def test_a_token_over_tls(self):
         with tempfile.TemporaryDirectory(prefix="lc-", dir="/tmp") as own:
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-keyout", f"{own}/key", "-out", f"{own}/certificate", "-subj", "/CN=shop", "-addext",
-                            "subjectAltName=DNS:shop.internal"], check=True, stderr=subprocess.DEVNULL)
+            make_certificate(f"{own}/key", f"{own}/certificate", "shop.internal")
             for name, text in (("policy", "[ann]\nnamespace = shop\nLockService = READ, WRITE\n"
                                 "[ops]\nAdminService = ADMIN\n"), ("token", "secret-of-ann\n"), ("ops", "secret-of-ops\n"),
                                ("tokens", f"{hashlib.sha256(b'secret-of-ann').hexdigest()} ann\n"
@@ -367,12 +366,9 @@ class Who(unittest.TestCase):
                 with open(f"{own}/{name}", "w") as file:
                     file.write(text)
                 os.chmod(f"{own}/{name}", 0o600)
-            server = Server("--policy", f"{own}/policy", "--tokens", f"{own}/tokens", "--tls-certificate",
-                            f"{own}/certificate", "--tls-key", f"{own}/key", listen="tls://127.0.0.1:0")
-            try:
+            with Server("--policy", f"{own}/policy", "--tokens", f"{own}/tokens", "--tls-certificate",
+                        f"{own}/certificate", "--tls-key", f"{own}/key", listen="tls://127.0.0.1:0") as server:
                 self.calls(server, own)
-            finally:
-                server.stop()
 
     def calls(self, server, own):
         said = ""

@@ -1,10 +1,10 @@
 """grpc_life.py LOCKSTOCKD: its settings of keepalive, pings and age of gRPC connections, by frames of HTTP/2."""
-import re
-import signal
+import os
 import socket
-import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Server  # noqa: E402
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, GOAWAY, ACK = 4, 6, 7, 1
@@ -49,17 +49,6 @@ def check(port):
     assert codes == [0, 0] and pings > 2, (codes, pings)
 
 
-with tempfile.TemporaryDirectory() as dir:
-    server = subprocess.Popen(
-        [sys.argv[1], "--store", "embedded:" + dir + "/data", "--listen", "grpc://127.0.0.1:0", "--keepalive-ms", "1000",
-         "--keepalive-timeout-ms", "1000", "--ping-min-ms", "60000", "--connection-age-ms", "4000"],
-        stderr=subprocess.PIPE, text=True)
-    try:
-        for line in server.stderr:
-            if found := re.search(r"event=listening url=grpc://127.0.0.1:(\d+)", line):
-                check(int(found[1]))
-                break
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.communicate()
-    assert server.returncode == 0
+with Server(sys.argv[1], "--keepalive-ms", "1000", "--keepalive-timeout-ms", "1000", "--ping-min-ms", "60000",
+            "--connection-age-ms", "4000", listen="grpc://127.0.0.1:0") as server:
+    check(server.port("grpc"))

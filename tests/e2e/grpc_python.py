@@ -3,91 +3,28 @@
 # promise G14
 """grpcio, as Debian has it, against a real lockstockd: grpc_python.py LOCKSTOCKD PROTO_DIR STANDARD_PROTO_DIR.
 Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
-import importlib.util
 import os
-import re
 import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import unittest
 
-try:
-    import grpc
-    import google.protobuf
-except ImportError as missing:
-    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
-    sys.exit(77)
-
-LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
-LIMIT_S = 60
-work = tempfile.TemporaryDirectory(prefix="lockstock-grpc-")
-stubs = os.path.join(work.name, "stubs")
-os.mkdir(stubs)
-protos = [os.path.join(folder, name)[len(root) + 1:]
-          for root in (PROTO, STANDARD) for folder, _, names in os.walk(root)
-          for name in names if name.endswith(".proto") and "/envoy" not in folder]
-DETAILS = os.path.join(os.path.dirname(__file__), "../interop/protos")
-protos += ["google/rpc/status.proto", "google/rpc/error_details.proto"]
-subprocess.run(["protoc", f"-I{PROTO}", f"-I{STANDARD}", f"-I{DETAILS}", f"--python_out={stubs}", *protos], check=True)
-sys.path.insert(0, stubs)
-
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from grpcio import grpc, load  # noqa: E402
+from servers import LIMIT_S, Result, Server, wait_until  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, symbol_database  # noqa: E402
 
-
-def load(path):
-    """A generated module by its file: the package `grpc` is grpcio's own."""
-    name = path.replace("/", "_")
-    spec = importlib.util.spec_from_file_location(name, os.path.join(stubs, path + "_pb2.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-lock_pb2, stock_pb2, id_pb2 = (load(f"lockstock/v1/{name}") for name in ("lock", "stock", "id"))
-others = [load("lockstock/v1/idempotency"), load("lockstock/v1/ratelimit")]
-status_pb2, details_pb2 = load("google/rpc/status"), load("google/rpc/error_details")
-health_pb2 = load("grpc/health/v1/health")
-reflection_pb2 = load("grpc/reflection/v1/reflection")
+LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
+DETAILS = os.path.join(os.path.dirname(__file__), "../interop/protos")
+_, lock_pb2, stock_pb2, id_pb2, *others = load(
+    [PROTO], *(f"lockstock/{name}" for name in ("rpc/v1/options", "v1/lock", "v1/stock", "v1/id", "v1/idempotency", "v1/ratelimit")))
+status_pb2, details_pb2 = load([DETAILS], "google/rpc/status", "google/rpc/error_details")
+health_pb2, reflection_pb2 = load([STANDARD], "grpc/health/v1/health", "grpc/reflection/v1/reflection")
 symbols = symbol_database.Default()
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
 
-class Server:
-    def __init__(self):
-        self.dir = tempfile.mkdtemp(dir=work.name)
-        self.process = subprocess.Popen([LOCKSTOCKD, "--listen", "grpc://127.0.0.1:0", "--store", f"embedded:{self.dir}/data"],
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.lines = []
-        for line in self.process.stdout:
-            self.lines.append(line)
-            found = re.search(r"url=grpc://(\S+)", line)
-            if found:
-                self.address = found.group(1)
-            if "event=ready" in line:
-                break
-        else:
-            raise RuntimeError("lockstockd does not come up:\n" + "".join(self.lines))
-        # A full pipe must not block the server.
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.append(line)
-
-    def redis(self):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
-            return int(children.read().split()[0])
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(LIMIT_S)
-        self.reader.join()
-        self.process.stdout.close()
-        if code != 0:
-            raise AssertionError(f"lockstockd ended with {code}:\n" + "".join(self.lines))
+def start():
+    return Server(LOCKSTOCKD, listen="grpc://127.0.0.1:0")
 
 
 def method(channel, descriptor):
@@ -117,17 +54,11 @@ def acquire(name, who, lease_ms=60000, wait_ms=0):
                                    wait_ms=wait_ms)
 
 
-def until(condition):
-    """Looks again and again, without a deadline of its own: ctest has one."""
-    while not condition():
-        os.sched_yield()
-
-
 class Calls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
-        cls.channel = grpc.insecure_channel(cls.server.address)
+        cls.server = start()
+        cls.channel = grpc.insecure_channel(cls.server.address["grpc"])
         cls.lock = service(cls.channel, lock_pb2, "LockService")
         cls.stock = service(cls.channel, stock_pb2, "StockService")
         cls.id = service(cls.channel, id_pb2, "IdService")
@@ -207,7 +138,7 @@ class Calls(unittest.TestCase):
     def test_health_while_the_store_is_away(self):
         watch = self.health.Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
         self.assertEqual(next(watch).status, SERVING)
-        os.kill(self.server.redis(), signal.SIGKILL)
+        os.kill(self.server.children()[0], signal.SIGKILL)
         self.assertEqual(next(watch).status, NOT_SERVING)
         self.assertEqual(next(watch).status, SERVING)
         watch.cancel()
@@ -243,8 +174,8 @@ class Waiting(unittest.TestCase):
         """One channel with default options: more waits than any limit of calls, then the calls that end them."""
         n = 10000 if os.environ.get("LOCKSTOCK_SOAK") else 600
         patience = 20 * LIMIT_S
-        server = Server()
-        with grpc.insecure_channel(server.address) as channel:
+        server = start()
+        with grpc.insecure_channel(server.address["grpc"]) as channel:
             lock = service(channel, lock_pb2, "LockService")
             held = [lock.Acquire.future(acquire(f"w{i}", f"holds{i}", 3600000), timeout=patience) for i in range(n)]
             self.assertTrue(all(call.result().outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED for call in held))
@@ -260,14 +191,14 @@ class Waiting(unittest.TestCase):
 
 class Draining(unittest.TestCase):
     def test_watches_and_waits_end_when_the_server_stops(self):
-        server = Server()
-        with grpc.insecure_channel(server.address) as channel:
+        server = start()
+        with grpc.insecure_channel(server.address["grpc"]) as channel:
             lock = service(channel, lock_pb2, "LockService")
             watch = service(channel, health_pb2, "Health").Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
             self.assertEqual(next(watch).status, SERVING)
             lock.Acquire(acquire("drain", "holder"), timeout=LIMIT_S)
             waiting = lock.Acquire.future(acquire("drain", "waits", wait_ms=50000), timeout=LIMIT_S)
-            until(lambda: lock.Inspect(lock_pb2.InspectRequest(name="drain"), timeout=LIMIT_S).waiters == 1)
+            wait_until(lambda: lock.Inspect(lock_pb2.InspectRequest(name="drain"), timeout=LIMIT_S).waiters == 1)
             server.stop()
             self.assertEqual(next(watch).status, NOT_SERVING)
             with self.assertRaises(grpc.RpcError) as caught:
@@ -278,4 +209,4 @@ class Draining(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))

@@ -1,11 +1,10 @@
 """handed_in.py LOCKSTOCKD: lockstockd serves the sockets that it is started with, and its redis-server does not get them."""
 import os
-import re
-import signal
 import socket
-import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Program  # noqa: E402
 
 SP_REQ, SP_REP = b"\0SP\0\x00\x30\0\0", b"\0SP\0\x00\x31\0\0"
 
@@ -17,7 +16,7 @@ def listening(address="127.0.0.1"):
     return sock
 
 
-def start(dir, sockets, names, *flags):
+def start(sockets, names, *flags, **options):
     """`sockets` become 3, 4, ..."""
     line = "export LISTEN_PID=$$; exec \"$@\""
     def hand_in():
@@ -26,16 +25,9 @@ def start(dir, sockets, names, *flags):
         for i, fd in enumerate(copies):
             os.dup2(fd, 3 + i)
             os.close(fd)
-    return subprocess.Popen(["bash", "-c", line, "bash", sys.argv[1], "--store", "embedded:" + dir, *flags],
-                            env={**os.environ, "LISTEN_FDS": str(len(sockets)), "LISTEN_FDNAMES": names},
-                            close_fds=False, preexec_fn=hand_in, stderr=subprocess.PIPE, text=True)
-
-
-def await_line(server, pattern):
-    for line in server.stderr:
-        if re.search(pattern, line):
-            return line
-    raise SystemExit(f"no line of {pattern}: exit {server.wait()}")
+    return Program("bash", "-c", line, "bash", sys.argv[1], "--store", "embedded:{dir}/data", *flags,
+                   env={**os.environ, "LISTEN_FDS": str(len(sockets)), "LISTEN_FDNAMES": names},
+                   close_fds=False, preexec_fn=hand_in, **options)
 
 
 def inodes(pid):
@@ -48,37 +40,21 @@ def inodes(pid):
     return found
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return file.read().split()
+served, unused = listening(), listening()
+with start([served, unused], "calls:spare", "--listen", "tcp+fd://calls", ready=r"event=ready\b") as server:
+    with socket.create_connection(served.getsockname()) as peer:
+        peer.sendall(SP_REQ)
+        assert peer.recv(8, socket.MSG_WAITALL) == SP_REP
+    given = {f"socket:[{os.fstat(s.fileno()).st_ino}]" for s in (served, unused)}
+    assert given <= inodes(server.process.pid)
+    redis = server.children()
+    assert redis
+    for child in redis:
+        assert not given & inodes(child), "redis-server has the sockets"
+assert server.process.returncode == 0
 
-
-with tempfile.TemporaryDirectory() as dir:
-    served, unused = listening(), listening()
-    server = start(dir + "/data", [served, unused], "calls:spare", "--listen", "tcp+fd://calls")
-    try:
-        await_line(server, r"event=ready\b")
-        with socket.create_connection(served.getsockname()) as peer:
-            peer.sendall(SP_REQ)
-            assert peer.recv(8, socket.MSG_WAITALL) == SP_REP
-        given = {f"socket:[{os.fstat(s.fileno()).st_ino}]" for s in (served, unused)}
-        assert given <= inodes(server.pid)
-        redis = children(server.pid)
-        assert redis
-        for child in redis:
-            assert not given & inodes(child), "redis-server has the sockets"
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.stderr.read()
-        server.wait()
-    assert server.returncode == 0
-
-    # The rule for addresses that other machines can reach applies; a mistake is reported.
-    for sockets, url, why in (([listening("0.0.0.0")], "tcp+fd://calls", "an address that other machines can reach needs TLS"),
-                              ([served], "tcp+fd://cals", "no descriptor with this name was handed in")):
-        server = start(dir + "/data", sockets, "calls", "--listen", url)
-        try:
-            said = server.communicate(timeout=60)[1]
-        finally:
-            server.kill()
-        assert server.returncode == 78 and f"--listen {url}: {why}" in said, said
+# The rule for addresses that other machines can reach applies; a mistake is reported.
+for sockets, url, why in (([listening("0.0.0.0")], "tcp+fd://calls", "an address that other machines can reach needs TLS"),
+                          ([served], "tcp+fd://cals", "no descriptor with this name was handed in")):
+    with start(sockets, "calls", "--listen", url) as server:
+        assert server.process.wait(60) == 78 and f"--listen {url}: {why}" in server.log(), server.log()

@@ -4,7 +4,6 @@
  *     helper reserve URL ORDER HOLD_MS           keeps a reservation until it is killed
  *
  * It prints each of its actions on a line. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

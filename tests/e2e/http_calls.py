@@ -9,29 +9,16 @@ import re
 import resource
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
-import threading
 import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Server  # noqa: E402
 
 DEDUCT = "/lockstock.v1.StockService/Deduct"
 GET_ITEM = "/lockstock.v1.StockService/GetItem"
 ACQUIRE = "/lockstock.v1.LockService/Acquire"
 JSON = {"Content-Type": "application/json"}
-
-
-def start(dir, *flags):
-    server = subprocess.Popen([sys.argv[1], "--store", "embedded:" + dir, "--listen", "http://127.0.0.1:0", *flags],
-                              stderr=subprocess.PIPE, text=True)
-    port = None
-    for line in server.stderr:
-        found = re.search(r"event=listening url=http://127.0.0.1:(\d+)", line)
-        port = int(found.group(1)) if found else port
-        if re.search(r"event=ready\b", line):
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            return server, port
-    raise SystemExit(f"not ready: exit {server.wait()}")
 
 
 class Connection:
@@ -275,7 +262,7 @@ def pages():
     expect("an answer without the store", sample(text, "lockstock_calls_without_store_total", **ids), 1)
     expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
     with socket.socket(socket.AF_UNIX) as local:
-        local.connect(dir + "/http")
+        local.connect(server.dir + "/http")
         local.sendall(request("/healthz", verb="GET", fields={}))
         local.recv(1)
         text_now = call("/metrics", verb="GET", fields={})[2].decode()
@@ -400,33 +387,25 @@ if sys.argv[2:] == ["idle"]:
         print(f"skipped: a process may open {hard} descriptors")
         sys.exit(77)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory() as dir:
-        # A sixteenth of the room is for unix sockets.
-        server, port = start(dir + "/data", "--connections", "12000", "--connections-per-address", "12000")
-        try:
-            idle_connections()
-        finally:
-            server.terminate()
-            server.wait()
+    # A sixteenth of the room is for unix sockets.
+    with Server(sys.argv[1], "--connections", "12000", "--connections-per-address", "12000",
+                listen="http://127.0.0.1:0") as server:
+        port = server.port("http")
+        idle_connections()
     sys.exit()
 
-with tempfile.TemporaryDirectory() as dir:
-    server, port = start(dir + "/data", "--listen", f"http+unix://{dir}/http", "--allow-origin", "https://shop.example")
-    try:
-        for scene in (calls_in_json, calls_in_protobuf, errors, pages_of_a_site_that_is_named, connections, pages):
-            scene()
-            print(scene.__name__)
-        # A call that waits ends when the server stops, and a connection that is idle.
-        c, idle = Connection(port), Connection(port)
-        idle.send(request(DEDUCT, order("z")))
-        idle.answer()
-        c.send(request(ACQUIRE, lock("w", "d", 60000)))
-        call(DEDUCT, order("zz"))
-        server.terminate()
-        status, fields, body = c.answer()
-        expect("stopped", (status, json.loads(body)["reason"], fields["connection"]), (503, "shutting_down", "close"))
-        expect("idle", idle.is_closed(), True)
-        expect("exit", server.wait(), 0)
-    finally:
-        if server.poll() is None:
-            server.kill()
+with Server(sys.argv[1], "--allow-origin", "https://shop.example", listen="http://127.0.0.1:0,http+unix://{dir}/http") as server:
+    port = server.port("http")
+    for scene in (calls_in_json, calls_in_protobuf, errors, pages_of_a_site_that_is_named, connections, pages):
+        scene()
+        print(scene.__name__)
+    # A call that waits ends when the server stops, and a connection that is idle.
+    c, idle = Connection(port), Connection(port)
+    idle.send(request(DEDUCT, order("z")))
+    idle.answer()
+    c.send(request(ACQUIRE, lock("w", "d", 60000)))
+    call(DEDUCT, order("zz"))
+    server.process.terminate()
+    status, fields, body = c.answer()
+    expect("stopped", (status, json.loads(body)["reason"], fields["connection"]), (503, "shutting_down", "close"))
+    expect("idle", idle.is_closed(), True)

@@ -3,8 +3,6 @@
 #include "support/lua_script.h"
 #include "support/lua_world.h"
 
-#include <stddef.h>
-
 int main(int argc, char **argv)
 {
     lua_script script = {.package_path = TESTS_DIR "/e2e/lib/?.lua;" TESTS_DIR "/services/lib/?.lua",

@@ -5,22 +5,21 @@ time, nor of how often the naive shop oversells.
 
     show.py SHOW CLIENT LOCKSTOCKD Lines|Terminal|Ends
 """
-import errno
-import fcntl
 import glob
 import os
 import pty
 import re
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+import terminal  # noqa: E402
 
 SHOW = [sys.argv[1], "--client", sys.argv[2], "--lockstockd", sys.argv[3]]
 PATIENCE_S = 100
@@ -120,67 +119,25 @@ class Lines(Case):
 class OnTerminal(Case):
     """A show on a pseudo-terminal of its own."""
 
-    def open(self, *args, rows=24, columns=80, **env):
-        self.terminal, side = pty.openpty()
-        self.addCleanup(os.close, self.terminal)
-        self.addCleanup(os.close, side)
-        self.side = side
-        self.before = termios.tcgetattr(side)
-        self.resize(rows, columns)
-        self.text = ""
-        # A session with this controlling terminal, so that it gets its keys and size changes.
-        self.show = subprocess.Popen([*SHOW, *args], stdin=side, stdout=side, stderr=side,
-                                     env={**self.env, **env}, start_new_session=True,
-                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        self.addCleanup(self.end)
-
-    def end(self):
-        if self.show.poll() is None:
-            self.show.kill()
-            self.show.wait()
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        if select.select([self.terminal], [], [], 0.05)[0]:
-            try:
-                self.text += os.read(self.terminal, 65536).decode(errors="replace")
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-
-    def read_rest(self):
-        while select.select([self.terminal], [], [], 0)[0]:
-            self.read()
-
-    def read_until(self, condition, what):
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            ended = time.monotonic() > end or self.show.poll() is not None
-            self.read()
-            if ended:
-                self.read_rest()
-                self.assertTrue(condition(), f"{what} does not come:\n{self.text[-3000:]}")
+    def open(self, *args):
+        self.terminal = terminal.Terminal(*SHOW, *args, env=self.env, columns=80)
+        self.addCleanup(self.terminal.close)
 
     def wait_text(self, text):
         """Waits for new output; the screen is redrawn ten times a second."""
-        at = len(self.text)
-        self.read_until(lambda: text in self.text[at:], text)
+        self.terminal.wait(re.escape(text), len(self.terminal.text))
 
     def press(self, key, expected):
-        os.write(self.terminal, key.encode())
+        self.terminal.type(key)
         self.wait_text(expected)
 
     def ends(self, status):
-        end = time.monotonic() + PATIENCE_S
-        while self.show.poll() is None and time.monotonic() < end:
-            self.read()
-        self.read_rest()
-        self.assertEqual(self.show.poll(), status, self.text[-3000:])
+        self.assertEqual(self.terminal.end(), status, self.terminal.text[-3000:])
+        self.text = self.terminal.text
 
     def is_restored(self):
-        self.assertEqual(termios.tcgetattr(self.side), self.before)
+        with open(pty.openpty()[1]) as another:
+            self.assertEqual(self.terminal.settings, termios.tcgetattr(another))
         self.assertEqual(self.text.count("\x1b[?1049h"), 1)
         self.assertEqual(self.text.count("\x1b[?1049l"), 1)
         after = self.text.partition(LEAVE)[2]
@@ -190,7 +147,7 @@ class OnTerminal(Case):
 
     def frames(self):
         """Whole screens, as lists of lines without colours."""
-        screens = self.text.partition(LEAVE)[0].split("\x1b[1;1H")[1:]
+        screens = self.terminal.text.partition(LEAVE)[0].split("\x1b[1;1H")[1:]
         plain = [re.sub(r"\x1b\[[\d;]*m", "", screen) for screen in screens]
         return [re.split(r"\x1b\[\d+;1H", screen) for screen in plain]
 
@@ -203,13 +160,11 @@ class Terminal(OnTerminal):
         self.press("c", "kill -9 of")
         self.press("s", "kill -9 of server 1")
         self.press("r", "kill -9 of Redis")
-        wide = len(self.frames())
-        self.resize(10, 30)
-        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of the narrow window")
-        self.resize(1, 1)
-        wide = len(self.frames())
-        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of a window of one character")
-        self.resize(30, 120)
+        for rows, columns in (10, 30), (1, 1):
+            before = len(self.frames())
+            self.terminal.resize(rows, columns)
+            self.terminal.read_until(lambda before=before: len(self.frames()) > before + 3)
+        self.terminal.resize(30, 120)
         self.wait_text(HELP)
         self.ends(0)
         sizes = {(len(frame), *{len(line) for line in frame}) for frame in self.frames()}
@@ -222,13 +177,13 @@ class Terminal(OnTerminal):
 
 class Ends(OnTerminal):
     def test_signals_end_it_in_order(self):
-        for key, number_of in ((b"\x03", signal.SIGINT), (None, signal.SIGTERM), (None, signal.SIGHUP)):
+        for key, number_of in (("\x03", signal.SIGINT), (None, signal.SIGTERM), (None, signal.SIGHUP)):
             self.open(*SMALL)
             self.wait_text(HELP)
             if key:
-                os.write(self.terminal, key)
+                self.terminal.type(key)
             else:
-                self.show.send_signal(number_of)
+                os.kill(self.terminal.pid, number_of)
             self.ends(128 + number_of)
             self.is_restored()
             self.all_gone()

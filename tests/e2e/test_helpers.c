@@ -2,28 +2,37 @@
  * processes that are killed and frozen while they use them. */
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
 
-#include "support/two_servers.h"
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
 #include "test.h"
 
 /* LEASE_MS is for leases that must not expire on a busy machine, KEPT_MS for those that must not
  * expire while they are renewed, SHORT_MS for those whose end a test awaits. */
 enum { LIMIT_MS = 60000, LEASE_MS = 60000, KEPT_MS = 4000, SHORT_MS = 1500, LONG_MS = 120000 };
 
-static two_servers two;
+static struct {
+    redis_fixture *redis;
+    server_fixture *servers[2];
+    lks_channel *channels[2]; /* each to its own server only */
+} two;
 static char gate[256];
 
 static int setup(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    two = (two_servers){.redis = NULL};
-    if (!two_servers_start(&two, NULL, (server_fixture_options){.args = unsafe}))
-        return -1;
+    two.redis = redis_fixture_start(NULL);
+    assert_non_null(two.redis);
+    const server_fixture_options options = {.args = unsafe, .store = redis_fixture_url(two.redis)};
+    for (int i = 0; i < 2; i++) {
+        two.servers[i] = server_fixture_start(&options);
+        assert_non_null(two.servers[i]);
+        assert_int_equal(lks_channel_open(server_fixture_url(two.servers[i]), NULL, &two.channels[i], NULL), LKS_OK);
+    }
     snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(two.redis));
     return 0;
 }
@@ -31,7 +40,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     unlink(gate);
-    two_servers_end(&two);
+    for (int i = 0; i < 2; i++) {
+        lks_channel_close(two.channels[i]);
+        server_fixture_free(two.servers[i]);
+    }
+    redis_fixture_free(two.redis);
     return 0;
 }
 

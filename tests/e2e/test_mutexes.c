@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <lockstock/lockstock.h>
 

@@ -1,5 +1,4 @@
 """tracing.py LOCKSTOCKD: the spans that a collector of OpenTelemetry receives."""
-import contextlib
 import http.client
 import http.server
 import json
@@ -11,9 +10,12 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+import servers  # noqa: E402
+from servers import Redis  # noqa: E402
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 bodies = queue.Queue()
@@ -43,37 +45,14 @@ def expect(what, got, wanted):
         raise SystemExit(f"{what}: {got!r}, not {wanted!r}")
 
 
-class Server:
-    def __init__(self, store=None, flags=(), **variables):
-        self.dir = tempfile.TemporaryDirectory()
-        store = store or "embedded:" + self.dir.name
+class Server(servers.Server):
+    def __init__(self, *flags, store="embedded:{dir}/data", **variables):
         names = {f"OTEL_{n.upper()}": v for n, v in variables.items()}
-        listen = [word for wire in ("http", "tcp", "grpc") for word in ("--listen", wire + "://127.0.0.1:0")]
-        self.process = subprocess.Popen(
-            [sys.argv[1], "--store", store, *listen, *flags], text=True, stderr=subprocess.PIPE,
-            env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
-        for line in self.process.stderr:
-            found = re.search(r"event=listening url=(\w+)://127.0.0.1:(\d+)", line)
-            if found:
-                setattr(self, "port" if found.group(1) == "http" else found.group(1), int(found.group(2)))
-            if re.search(r"event=ready\b", line):
-                self.log = []
-                self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr))
-                self.reader.start()
-                return
-        raise SystemExit(f"not ready: exit {self.process.wait()}")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *args):
-        self.process.terminate()
-        expect("exit", self.process.wait(), 0)
-        self.reader.join()
-        self.dir.cleanup()
+        super().__init__(sys.argv[1], *flags, store=store, listen="http://127.0.0.1:0,tcp://127.0.0.1:0,grpc://127.0.0.1:0",
+                         env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
 
     def metric(self, sample):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=60)
         c.request("GET", "/metrics")
         return int(re.search("^" + re.escape(sample) + r" (\d+)$", c.getresponse().read().decode(), re.M).group(1))
 
@@ -82,7 +61,7 @@ class Server:
             pass
 
     def call(self, method, request, *traceparents, **fields):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=60)
         body = json.dumps(request).encode()
         c.putrequest("POST", "/lockstock.v1." + method)
         c.putheader("Content-Type", "application/json")
@@ -154,13 +133,13 @@ def call_over_sp(port, n):
 
 def a_traceparent_is_read_on_each_wire(url):
     with Server(exporter_otlp_endpoint=url) as s:
-        call_over_sp(s.tcp, 1)
+        call_over_sp(s.port("tcp"), 1)
         expect("parent over SP", of_call()[0]["parentSpanId"], PARENT[36:52])
         try:
             import grpc
         except ImportError:
             return
-        with grpc.insecure_channel(f"127.0.0.1:{s.grpc}") as channel:
+        with grpc.insecure_channel(s.address["grpc"]) as channel:
             call = channel.unary_unary("/lockstock.v1.LockService/Acquire")
             expect("an empty request", call.future(b"", metadata=[("traceparent", PARENT + "1")]).code().name, "INVALID_ARGUMENT")
             expect("parent over gRPC", of_call()[0]["parentSpanId"], PARENT[36:52])
@@ -203,18 +182,6 @@ def release(who):
     return {"token": who * 20, "names": ["SECRET"]}
 
 
-@contextlib.contextmanager
-def running_redis():
-    with tempfile.TemporaryDirectory() as dir:
-        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", dir + "/r", "--dir", dir, "--appendonly", "yes",
-                                  "--maxmemory-policy", "noeviction", "--save", ""], stdout=subprocess.DEVNULL)
-        try:
-            yield "unix://" + dir + "/r", redis
-        finally:
-            redis.terminate()
-            redis.wait()
-
-
 def start_call(server, *args):
     thread = threading.Thread(target=server.call, args=args)
     thread.start()
@@ -222,8 +189,8 @@ def start_call(server, *args):
 
 
 def a_wait_links_to_the_release_that_ended_it(url):
-    with running_redis() as (store, _), Server(store, exporter_otlp_endpoint=url) as s, \
-         Server(store, exporter_otlp_endpoint=url) as other:
+    with Redis() as redis, Server(store=redis.url, exporter_otlp_endpoint=url) as s, \
+         Server(store=redis.url, exporter_otlp_endpoint=url) as other:
         s.call("LockService/Acquire", acquire("a"))
         waits = []
         for server, who in ((s, "b"), (other, "c")):
@@ -239,27 +206,27 @@ def a_wait_links_to_the_release_that_ended_it(url):
 
 
 def a_slow_call_is_logged_and_kept(url):
-    with running_redis() as (store, redis), Server(store, ("--slow-call-ms", "1"), exporter_otlp_endpoint=url) as s:
-        redis.send_signal(signal.SIGSTOP)
+    with Redis() as redis, Server("--slow-call-ms", "1", store=redis.url, exporter_otlp_endpoint=url) as s:
+        redis.process.send_signal(signal.SIGSTOP)
         call = start_call(s, "LockService/Acquire", acquire("a"))
         s.await_calls("running")
         began = time.monotonic()
         while time.monotonic() < began + 0.002:
             pass
-        redis.send_signal(signal.SIGCONT)
+        redis.process.send_signal(signal.SIGCONT)
         call.join()
         expect("span", of_call()[0]["name"], "lockstock.v1.LockService/Acquire")
-    lines = [line for line in s.log if "event=slow-call" in line]
+        lines = re.findall("(?m)^.*event=slow-call.*$", s.log())
     expect("lines", len(lines), 1)
     expect("line", re.sub("(ms|time)=[^ ]+", "", lines[0]),
-           " level=warn event=slow-call method=lockstock.v1.LockService/Acquire code=OK  queue- store- wait- store-calls=1 waits=0\n")
+           " level=warn event=slow-call method=lockstock.v1.LockService/Acquire code=OK  queue- store- wait- store-calls=1 waits=0")
 
 
 def what_finds_no_room_is_lost_and_counted(url):
     answers.clear()
     with Server(exporter_otlp_endpoint=url) as s:
         for _ in range(26):
-            call_over_sp(s.tcp, 100)
+            call_over_sp(s.port("tcp"), 100)
         lost = s.metric('lockstock_traced_calls_total{result="lost"}')
         expect("lost beyond a batch and the queue", 2600 - 512 - 2048 <= lost <= 2600 - 2048, True)
         answers.set()
@@ -280,10 +247,9 @@ def settings_that_are_wrong_are_named(url):
     for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
                        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4317")):
         for flags in (), ("--check-config",):
-            with tempfile.TemporaryDirectory() as dir:
-                ended = subprocess.run([sys.argv[1], "--store", "embedded:" + dir, "--listen", "http://127.0.0.1:0", *flags],
-                                       text=True, stderr=subprocess.PIPE,
-                                       env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, name: text})
+            ended = subprocess.run([sys.argv[1], "--store", "embedded:/nonexistent/data", "--listen", "http://127.0.0.1:0", *flags],
+                                   text=True, stderr=subprocess.PIPE,
+                                   env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, name: text})
             expect("exit", (ended.returncode, name in ended.stderr), (2, True))
 
 

@@ -30,7 +30,7 @@ class Pasted(unittest.TestCase):
     def setUp(self):
         server = Server(listen="tcp://127.0.0.1:0,grpc://127.0.0.1:0,http://127.0.0.1:0")
         self.addCleanup(server.stop)
-        self.address = dict(re.findall(r"event=listening url=(\w+)://(\S+)", server.log()))
+        self.address = server.address
         # A copy of what the blocks of README.md use, since they write there.
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)

@@ -22,14 +22,12 @@ static lks_channel *channel;
 
 static int start(void **state)
 {
-    (void)state;
     set = redis_sentinel_start(REPLICAS, SENTINELS);
     return set ? 0 : -1;
 }
 
 static int stop(void **state)
 {
-    (void)state;
     redis_set_free(set);
     return 0;
 }

@@ -23,7 +23,6 @@ int __wrap_fstatvfs64(int fd, struct statvfs64 *ret)
 
 static bool is_reported(void *arg)
 {
-    (void)arg;
     return strstr(store_driver_reason(s.d), "cannot write its data to disk: less than 1 MiB is free");
 }
 

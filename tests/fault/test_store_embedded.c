@@ -366,7 +366,6 @@ lks_code __wrap_aof_repair(const char *dir, bool has_served, aof_progress *progr
 
 static bool has_begun(void *arg)
 {
-    (void)arg;
     return repairing.begun;
 }
 
@@ -407,7 +406,6 @@ TEST(closing_stops_the_repair)
 
 static bool always(void *arg)
 {
-    (void)arg;
     return true;
 }
 

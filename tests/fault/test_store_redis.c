@@ -22,7 +22,6 @@ static void open_store(const store_options *options)
 
 static int redis_alone(void **state)
 {
-    (void)state;
     scene_begin();
     redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     assert_non_null(redis);
@@ -133,7 +132,6 @@ TEST_WITH(a_replica_is_waited_out, ready, end)
 
 static bool was_asked_twice(void *arg)
 {
-    (void)arg;
     char *stats = redis_fixture_command(redis, "INFO commandstats");
     const char *asked = strstr(stats, "cmdstat_config|get:calls=");
     bool twice = asked && atoi(asked + strlen("cmdstat_config|get:calls=")) >= 2;

@@ -8,9 +8,6 @@ static void *protocol_arg;
 lks_code streams_listen(streams *all, const stream_address *at, const stream_protocol *spoken, void *arg,
                         uint16_t *bound, lks_error *error)
 {
-    (void)all;
-    (void)at;
-    (void)error;
     protocol = spoken;
     protocol_arg = arg;
     *bound = 1;
@@ -86,7 +83,6 @@ lks_rpc_peer stream_peer(const stream *s)
 
 const char *stream_origin(const stream *s)
 {
-    (void)s;
     return "127.0.0.1";
 }
 
@@ -107,7 +103,6 @@ void stream_idle(stream *s, bool idle)
 
 void stream_unfinished(stream *s, bool unfinished, bool new_message)
 {
-    (void)new_message;
     s->unfinished = unfinished;
 }
 
@@ -166,11 +161,9 @@ bool stream_is_closing(const stream *s)
 
 void stream_end(stream *s, stream_reason why)
 {
-    (void)why;
     s->closing = true;
 }
 
 void stream_end_output(stream *s)
 {
-    (void)s;
 }

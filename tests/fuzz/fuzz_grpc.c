@@ -56,7 +56,6 @@ static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFF
 static lks_code check_call(void *arg, const caller *from, const credentials *who, const char *path,
                            lks_rpc_effect effect, lks_error *error)
 {
-    (void)arg;
     if (effect) {
         fuzz_expect(effect == LKS_RPC_EFFECT_READ);
         return who->authorization.len > 0 ? LKS_OK
@@ -96,7 +95,6 @@ static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_don
     const char *text = call->payload;
     char first = call->len > 0 ? text[0] : '\0';
 
-    (void)to;
     fuzz_expect(arena && strcmp(call->path, unary.path) == 0 && !call->message && call->handle);
     fuzz_expect(call->len <= here.message_max);
     for (size_t i = 0; first == 'p' && i < PARKED_MAX; i++) {

@@ -31,7 +31,6 @@ bool bytes_aim(byte_stream *b, const char *scheme, const char *address)
 
 void bytes_init(byte_stream *b)
 {
-    (void)b;
 }
 
 void bytes_open(byte_stream *b)
@@ -49,7 +48,6 @@ void bytes_close(byte_stream *b)
 
 void bytes_fini(byte_stream *b)
 {
-    (void)b;
 }
 
 ssize_t bytes_read(byte_stream *b, uint8_t *data, size_t len)
@@ -68,7 +66,6 @@ ssize_t bytes_read(byte_stream *b, uint8_t *data, size_t len)
 size_t bytes_write(byte_stream *b, const struct iovec *parts, size_t n)
 {
     size_t taken = 0;
-    (void)b;
 
     for (size_t i = 0; i < n; i++)
         taken += parts[i].iov_len;
@@ -79,7 +76,6 @@ size_t bytes_write(byte_stream *b, const struct iovec *parts, size_t n)
 
 bool bytes_flush(byte_stream *b)
 {
-    (void)b;
     return here.takes > 0;
 }
 
@@ -87,20 +83,17 @@ bool bytes_flush(byte_stream *b)
 
 void link_up(struct link *link)
 {
-    (void)link;
     fuzz_expect(!here.up);
     here.up = true;
 }
 
 bool link_is_up(const struct link *link)
 {
-    (void)link;
     return here.up;
 }
 
 void link_down(struct link *link, const char *why)
 {
-    (void)why;
     here.up = here.open = false;
     for (size_t i = 0; i < SLOTS; i++)
         if (!here.slots[i].engine_owned)
@@ -116,8 +109,6 @@ void slot_sent(slot *s)
 
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
 {
-    (void)data;
-    (void)len;
     fuzz_expect(s->state == (outcome == SLOT_UNSENT ? SLOT_SENDING : SLOT_AWAITING) && !s->operation);
     s->state = SLOT_IDLE;
     s->engine_owned = false;

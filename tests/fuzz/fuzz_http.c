@@ -34,17 +34,12 @@ static struct {
 time_t __wrap_time(time_t *now);
 time_t __wrap_time(time_t *now)
 {
-    (void)now;
     return 1795000000;
 }
 
 /* The wire's HTTP/2 is another target's. */
 void *grpc_server_adopt(grpc_server *all, stream *s, const struct http_site *site, bool is_local)
 {
-    (void)all;
-    (void)s;
-    (void)site;
-    (void)is_local;
     return NULL;
 }
 
@@ -58,7 +53,6 @@ const stream_protocol *grpc_server_protocol(void)
 static const lks_rpc_method *find(void *arg, const char *path)
 {
     static const lks_rpc_method *const methods[] = {&lks_stock_get_item_method, &lks_stock_deduct_method};
-    (void)arg;
 
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (strcmp(methods[i]->path, path) == 0)
@@ -69,9 +63,6 @@ static const lks_rpc_method *find(void *arg, const char *path)
 static lks_code check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                       lks_error *error)
 {
-    (void)arg;
-    (void)from;
-    (void)effect;
     if (who->twice)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: twice", who->twice);
     if (who->says_authorization && who->authorization.len == 0)
@@ -101,8 +92,6 @@ static void see(void *arg, const char *key, lks_rpc_slice value)
 
 static void take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
 {
-    (void)arg;
-    (void)arena;
     fuzz_expect(!here.done && find(NULL, call->path) && (call->payload || call->len == 0));
     call->read_metadata(call->metadata, see, NULL);
     here.n_taken++;
@@ -115,7 +104,6 @@ static void take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_do
 
 static void abandon(struct running *call)
 {
-    (void)call;
     if (!here.done)
         return;
     fuzz_expect(here.lender->take(here.done_arg));

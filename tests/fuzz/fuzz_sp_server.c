@@ -50,7 +50,6 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
                  const frames_sender *sender, uint64_t received_ns)
 {
     const uint8_t *bytes = data;
-    (void)f;
 
     fuzz_expect(fake_caller_number(sender->caller) == 1 && received_ns > 0 && len <= FRAME_MAX);
     here.caller = sender->caller;
@@ -76,7 +75,6 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
 
 void frames_refuse(frames *f, const frames_port *port, void *message, size_t n)
 {
-    (void)f;
     fuzz_expect(n >= 1 && n <= 256);
     here.n_taken++;
     reply(port, message, (const uint8_t *)"r", 1);

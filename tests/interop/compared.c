@@ -70,7 +70,6 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const compared_v1_a
     const char *what = request->what;
     uint32_t left_ms = lks_host_left_ms(context);
 
-    (void)self;
     if (strcmp(what, "deadline") == 0)
         response->text = left_ms <= 25000 ? "20 s" : left_ms <= 30000 ? "30 s" : "more";
     if (strcmp(what, "metadata") == 0)

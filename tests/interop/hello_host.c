@@ -26,7 +26,6 @@ static lks_code hello_greet(void *self, lks_rpc_context *context, const hello_v1
 {
     google_protobuf_duration *left = lks_rpc_arena_alloc(context->arena, sizeof *left);
     uint64_t now_ns = clock_now_ns();
-    (void)self;
 
     if (request->name[0] == '\0')
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "name: must be set");
@@ -44,11 +43,6 @@ static lks_code hello_greet(void *self, lks_rpc_context *context, const hello_v1
 static lks_code hello_wait(void *self, lks_rpc_context *context, const hello_v1_wait_request *request,
                            hello_v1_wait_response *response, lks_error *error)
 {
-    (void)self;
-    (void)context;
-    (void)request;
-    (void)response;
-    (void)error;
     pthread_mutex_lock(&door.lock);
     puts("waiting");
     fflush(stdout);
@@ -60,7 +54,6 @@ static lks_code hello_wait(void *self, lks_rpc_context *context, const hello_v1_
 
 static void *open_door(void *arg)
 {
-    (void)arg;
     getchar();
     pthread_mutex_lock(&door.lock);
     door.is_open = true;

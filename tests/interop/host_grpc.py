@@ -3,7 +3,6 @@
 # promise CH13
 """grpcio against a host of a service of somebody's own: host_grpc.py HELLO_HOST STANDARD_PROTO_DIR. The client knows the
 service by reflection alone. Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
-import importlib.util
 import os
 import signal
 import subprocess
@@ -12,31 +11,16 @@ import tempfile
 import threading
 import unittest
 
-try:
-    import grpc
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-except ImportError as missing:
-    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from grpcio import grpc, load  # noqa: E402
+from servers import LIMIT_S, make_certificate  # noqa: E402
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
 
 HOST, STANDARD = sys.argv[1:3]
-LIMIT_S = 60
 SERVING, NOT_SERVING = 1, 2
 SERVICE = "hello.v1.HelloService"
 work = tempfile.TemporaryDirectory(prefix="lockstock-host-")
-standard = ["grpc/health/v1/health", "grpc/reflection/v1/reflection"]
-subprocess.run(["protoc", f"-I{STANDARD}", f"--python_out={work.name}", *(name + ".proto" for name in standard)], check=True)
-
-
-def load(path):
-    """A generated module by its file: the package `grpc` is grpcio's own."""
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), os.path.join(work.name, path + "_pb2.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-health_pb2, reflection_pb2 = (load(name) for name in standard)
+health_pb2, reflection_pb2 = load([STANDARD], "grpc/health/v1/health", "grpc/reflection/v1/reflection")
 
 
 class Host:
@@ -193,9 +177,7 @@ class Plain(unittest.TestCase):
 class Encrypted(unittest.TestCase):
     def test_a_call_over_tls(self):
         key, certificate = (os.path.join(work.name, name) for name in ("key.pem", "certificate.pem"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
-                        key, "-out", certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-                        "-days", "1"], check=True, stderr=subprocess.DEVNULL)
+        make_certificate(key, certificate)
         host = Host("grpcs", certificate, key)
         with open(certificate, "rb") as file:
             credentials = grpc.ssl_channel_credentials(file.read())

@@ -2,16 +2,18 @@
 bytes that both others refuse, nor more requests than both find. Prints how often each is stricter. Skipped (77) without
 nginx or Node."""
 import collections
+import os
 import pathlib
 import random
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Program, Server  # noqa: E402
 
 HOST = b"Host: localhost\r\nContent-Type: application/json\r\n"
 PATH = b"/lockstock.v1.StockService/GetItem"
@@ -96,14 +98,6 @@ def count_read(text, asked_to_close=False):
     return n
 
 
-def read_line(stream, pattern):
-    for line in stream:
-        if found := re.search(pattern, line):
-            threading.Thread(target=stream.read, daemon=True).start()
-            return int(found[1])
-    raise SystemExit("a server did not start")
-
-
 def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -114,28 +108,20 @@ nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 if not nginx or not shutil.which("node"):
     print("skipped: needs nginx and node")
     sys.exit(77)
-with tempfile.TemporaryDirectory() as dir:
+program = ("const s = require('http').createServer((q, a) => { q.on('end', () => { a.statusCode = 204; a.end() }); q.resume() });"
+           "s.listen(0, '127.0.0.1', () => console.log('port', s.address().port))")
+with tempfile.TemporaryDirectory() as dir, Program("node", "-e", program) as in_node, \
+        Server(sys.argv[1], listen="http://127.0.0.1:0") as server:
     nginx_port = free_port()
     pathlib.Path(dir, "nginx.conf").write_text(
         f"daemon off; pid {dir}/pid; error_log stderr crit; events {{ worker_connections 256; }}\n"
         f"http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};"
         f" uwsgi_temp_path {dir}; scgi_temp_path {dir}; client_body_in_single_buffer on;"
         f" server {{ listen 127.0.0.1:{nginx_port}; location / {{ return 204; }} }} }}\n")
-    program = ("const s = require('http').createServer((q, a) => { q.on('end', () => { a.statusCode = 204; a.end() }); q.resume() });"
-               "s.listen(0, '127.0.0.1', () => console.log('port', s.address().port))")
-    servers = [subprocess.Popen([nginx, "-p", dir, "-c", f"{dir}/nginx.conf"], stderr=subprocess.DEVNULL),
-               subprocess.Popen(["node", "-e", program], stdout=subprocess.PIPE, text=True),
-               subprocess.Popen([sys.argv[1], "--store", f"embedded:{dir}/data", "--listen", "http://127.0.0.1:0"],
-                                stderr=subprocess.PIPE, text=True)]
-    try:
-        ports = [nginx_port, read_line(servers[1].stdout, r"port (\d+)"),
-                 read_line(servers[2].stderr, r"url=http://127.0.0.1:(\d+)")]
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", nginx_port)).close()
-                break
-            except ConnectionRefusedError:
-                assert servers[0].poll() is None
+    with Program(nginx, "-p", dir, "-c", f"{dir}/nginx.conf") as in_nginx:
+        while socket.socket().connect_ex(("127.0.0.1", nginx_port)) != 0:
+            assert in_nginx.process.poll() is None
+        ports = [nginx_port, int(in_node.await_log(r"port (\d+)")[1]), server.port("http")]
         rng = random.Random(20)
         for seed in SEEDS:
             for port in ports:
@@ -143,10 +129,6 @@ with tempfile.TemporaryDirectory() as dir:
         requests = [*SEEDS, *(mutate(rng) for _ in range(int(sys.argv[3])))]
         with ThreadPoolExecutor(8) as pool:
             results = list(zip(*(pool.map(lambda data, port=port: answers(port, data), requests) for port in ports)))
-    finally:
-        for server in servers:
-            server.terminate()
-            server.wait()
 tally, wrong = collections.Counter(), []
 for data, statuses in zip(requests, results):
     by_nginx, by_node, ours = (count_read(text, b"close" in data.split(b"\r\n\r\n")[0]) for text in statuses)

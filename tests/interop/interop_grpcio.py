@@ -3,7 +3,6 @@
 # promise GC13: a host passes gRPC's unary interoperability cases with grpcio and with grpc-js
 """gRPC's unary interoperability cases with grpcio: interop_grpcio.py INTEROP_HOST INTEROP_CHANNEL PROTO_DIR. As a client
 of the host, and as a server of the channel, plain and with TLS. Skipped (77) without grpcio."""
-import importlib.util
 import os
 import subprocess
 import sys
@@ -12,20 +11,14 @@ import threading
 import unittest
 from concurrent import futures
 
-try:
-    import grpc
-except ImportError as missing:
-    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from grpcio import grpc, load  # noqa: E402
+from servers import LIMIT_S, make_certificate  # noqa: E402
 
 HOST, CHANNEL, PROTOS = sys.argv[1:4]
-LIMIT_S = 60
 SPECIAL = "\t\ntest with whitespace\r\nand Unicode BMP \u263a and non-BMP \U0001f608\t\n"
 work = tempfile.TemporaryDirectory(prefix="lockstock-interop-")
-subprocess.run(["protoc", f"-I{PROTOS}", f"--python_out={work.name}", "grpc/testing/messages.proto"], check=True)
-spec = importlib.util.spec_from_file_location("messages", os.path.join(work.name, "grpc/testing/messages_pb2.py"))
-messages = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(messages)
+messages, = load([PROTOS], "grpc/testing/messages")
 
 
 def method(channel, name, request=messages.SimpleRequest, response=messages.SimpleResponse, service="TestService"):
@@ -158,9 +151,7 @@ class ChannelCases(unittest.TestCase):
 
     def test_tls(self):
         key, certificate = (os.path.join(work.name, name) for name in ("key.pem", "certificate.pem"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
-                        key, "-out", certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-                        "-days", "1"], check=True, stderr=subprocess.DEVNULL)
+        make_certificate(key, certificate)
         with open(key, "rb") as k, open(certificate, "rb") as c:
             credentials = grpc.ssl_server_credentials([(k.read(), c.read())])
         self.run_cases(f"grpcs://127.0.0.1:{self.serve('127.0.0.1:0', credentials)}", certificate)

@@ -33,10 +33,6 @@ static void hold(const lks_rpc_context *context)
 static lks_code test_empty_call(void *self, lks_rpc_context *context, const grpc_testing_empty *request,
                                 grpc_testing_empty *response, lks_error *error)
 {
-    (void)self;
-    (void)request;
-    (void)response;
-    (void)error;
     hold(context);
     return LKS_OK;
 }
@@ -58,7 +54,6 @@ static lks_code test_unary_call(void *self, lks_rpc_context *context, const grpc
 {
     const grpc_testing_echo_status *status = request->response_status;
     size_t size = (size_t)request->response_size;
-    (void)self;
 
     if (echo(context, error) != LKS_OK)
         return error->code;

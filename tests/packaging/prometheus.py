@@ -1,18 +1,18 @@
 """prometheus.py LOCKSTOCKD SOURCE_DIR: the alerts and the dashboard name metrics that exist, each alert fires, and a real
 Prometheus reads a real server. Without Prometheus' programs only the names are checked."""
-import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-import threading
-import time
 import urllib.parse
 import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Program, Server, wait_until  # noqa: E402
 
 source = pathlib.Path(sys.argv[2])
 alerts = source / "packaging/prometheus/alerts.yml"
@@ -46,16 +46,6 @@ def free_port():
         return sock.getsockname()[1]
 
 
-@contextlib.contextmanager
-def running(*command):
-    process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def read(url):
     with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
@@ -66,38 +56,27 @@ def query(port, expression):
     return [float(result["value"][1]) for result in answer["data"]["result"]]
 
 
-with tempfile.TemporaryDirectory() as dir:
-    with running(sys.argv[1], "--store", f"embedded:{dir}/data", "--listen", "http://127.0.0.1:0") as server:
-        for line in server.stderr:
-            if found := re.search(r"url=http://127.0.0.1:(\d+)", line):
-                served = int(found[1])
-            if "event=ready" in line:
-                break
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        text = read(f"http://127.0.0.1:{served}/metrics")
-        subprocess.run(["promtool", "check", "metrics"], input=text, text=True, check=True)
-        told = set(re.findall(r"(?m)^# TYPE (\w+)", text))
-        assert told <= known, told - known
-        port = free_port()
-        config = pathlib.Path(dir, "prometheus.yml")
-        config.write_text((source / "packaging/prometheus/prometheus.yml").read_text()
-                          .replace("15s", "100ms").replace("127.0.0.1:7702", f"127.0.0.1:{served}")
-                          .replace("alerts.yml", str(alerts)))
-        with running("prometheus", f"--config.file={config}", f"--storage.tsdb.path={dir}/tsdb",
-                     f"--web.listen-address=127.0.0.1:{port}") as prometheus:
-            threading.Thread(target=prometheus.stderr.read, daemon=True).start()
-            until = time.monotonic() + 60
-            while True:
-                try:
-                    ready = query(port, 'lockstock_ready{job="lockstock"}')
-                except OSError:
-                    ready = None
-                if ready == [1] and len(query(port, "grpc_server_started_total")) >= 42:
-                    break
-                assert prometheus.poll() is None and time.monotonic() < until, ready
-                time.sleep(0.05)
-            server.terminate()
-            while query(port, 'up{job="lockstock"}') != [0]:
-                assert time.monotonic() < until
-                time.sleep(0.05)
+with Server(sys.argv[1], listen="http://127.0.0.1:0") as server:
+    text = read(f"{server.url}/metrics")
+    subprocess.run(["promtool", "check", "metrics"], input=text, text=True, check=True)
+    told = set(re.findall(r"(?m)^# TYPE (\w+)", text))
+    assert told <= known, told - known
+    port = free_port()
+    config = pathlib.Path(server.dir, "prometheus.yml")
+    config.write_text((source / "packaging/prometheus/prometheus.yml").read_text()
+                      .replace("15s", "100ms").replace("127.0.0.1:7702", server.address["http"])
+                      .replace("alerts.yml", str(alerts)))
+    with Program("prometheus", f"--config.file={config}", "--storage.tsdb.path={dir}/tsdb",
+                 f"--web.listen-address=127.0.0.1:{port}") as prometheus:
+        def has_read_all():
+            assert prometheus.process.poll() is None
+            try:
+                ready = query(port, 'lockstock_ready{job="lockstock"}')
+            except OSError:
+                return False
+            return ready == [1] and len(query(port, "grpc_server_started_total")) >= 42
+
+        wait_until(has_read_all)
+        server.process.terminate()
+        wait_until(lambda: query(port, 'up{job="lockstock"}') == [0])
 print("Prometheus read the server")

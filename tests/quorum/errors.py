@@ -1,28 +1,16 @@
 """errors.py LOCKSTOCKD: a lock store that cannot be reached: the errors of locks and of other services, /readyz, and
 invalid settings."""
 import json
-import re
+import os
 import subprocess
 import sys
-import tempfile
-import threading
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../support"))
+from servers import Server  # noqa: E402
+
 DEAD = "zookeeper://127.0.0.1:1/locks"  # nothing listens there
-
-
-def start(folder, *flags):
-    server = subprocess.Popen([sys.argv[1], "--store", f"embedded:{folder}", "--listen", "http://127.0.0.1:0", *flags],
-                              stderr=subprocess.PIPE, text=True)
-    port = 0
-    for line in server.stderr:
-        found = re.search(r"event=listening url=http://127.0.0.1:(\d+)", line)
-        port = int(found.group(1)) if found else port
-        if re.search(r"event=ready\b", line):
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            return server, port
-    raise SystemExit(f"not ready: exit {server.wait()}")
 
 
 def call(port, method, request, namespace="default"):
@@ -36,9 +24,9 @@ def call(port, method, request, namespace="default"):
         return refused.code, json.load(refused)
 
 
-def refuses_locks_and_serves_the_rest(folder):
-    server, port = start(f"{folder}/a", "--lock-store", DEAD, "--lock-store-namespaces", "default")
-    try:
+def refuses_locks_and_serves_the_rest():
+    with Server(sys.argv[1], "--lock-store", DEAD, "--lock-store-namespaces", "default", listen="http://127.0.0.1:0") as server:
+        port = server.port("http")
         acquire = {"targets": [{"name": "x"}], "leaseMs": 1000}
         status, answer = call(port, "LockService/Acquire", acquire)
         assert (status, answer["code"]) == (503, "unavailable"), answer
@@ -49,12 +37,9 @@ def refuses_locks_and_serves_the_rest(folder):
             ready = json.load(answer)
         assert ready["ready"] and [r["about"] for r in ready["reasons"]] == ["lock-store"], ready
         assert ready["reasons"][0]["text"].startswith("the lock store is unreachable"), ready
-    finally:
-        server.terminate()
-    assert server.wait(30) == 0
 
 
-def refuses_wrong_settings(folder):
+def refuses_wrong_settings():
     for flags, words in {
         ("--lock-store", "redis://x/y"): "--lock-store: must be zookeeper://",
         ("--lock-store", "zookeeper://h"): "--lock-store: must be zookeeper://",
@@ -71,15 +56,14 @@ def refuses_wrong_settings(folder):
         ("--lock-store-namespaces", "a"): "--lock-store-namespaces needs --lock-store",
         ("--lock-store", DEAD, "--lock-store-namespaces", "a,b/c"): "--lock-store-namespaces b/c: may have",
     }.items():
-        ended = subprocess.run([sys.argv[1], "--check-config", "--store", f"embedded:{folder}/b", *flags],
+        ended = subprocess.run([sys.argv[1], "--check-config", "--store", f"embedded:/nonexistent/data", *flags],
                                capture_output=True, text=True)
         assert ended.returncode == 2, (flags, ended)
         assert words in ended.stdout + ended.stderr, (flags, ended)
     for url in ("zookeeper://h/zookeeper-locks", "zookeeper://user:password@h/p@x/y"):
-        subprocess.run([sys.argv[1], "--check-config", "--store", f"embedded:{folder}/b", "--lock-store", url], check=True,
+        subprocess.run([sys.argv[1], "--check-config", "--store", f"embedded:/nonexistent/data", "--lock-store", url], check=True,
                        capture_output=True)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    refuses_locks_and_serves_the_rest(folder)
-    refuses_wrong_settings(folder)
+refuses_locks_and_serves_the_rest()
+refuses_wrong_settings()

@@ -2,8 +2,6 @@
  * and ran it after a later restart: an order was sold in half, or twice. The
  * embedded store cuts the half off before it starts redis-server again. */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -12,14 +12,12 @@ static void open(lua_State *L)
 
 static int open_harness(void **state)
 {
-    (void)state;
     h = harness_new();
     return h ? 0 : -1;
 }
 
 static int close_harness(void **state)
 {
-    (void)state;
     lua_harness_close();
     harness_free(h);
     return 0;

@@ -15,7 +15,6 @@ static store_view told;
 
 static void look(const store *of, store_view *ret)
 {
-    (void)of;
     *ret = told;
 }
 
@@ -24,7 +23,6 @@ static size_t n_primaries;
 
 static bool look_primary(const store *of, size_t i, store_primary *ret)
 {
-    (void)of;
     if (i < n_primaries)
         *ret = primaries[i];
     return i < n_primaries;

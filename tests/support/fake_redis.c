@@ -79,7 +79,6 @@ static void close_peer(peer *p)
 
 static void on_sent(uv_write_t *request, int status)
 {
-    (void)status;
     free(request->data);
 }
 
@@ -352,7 +351,6 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     peer *p = handle->data;
 
-    (void)suggested;
     *ret = uv_buf_init(p->buffer, sizeof p->buffer);
 }
 

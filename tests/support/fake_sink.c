@@ -49,7 +49,6 @@ void fake_budget_has_principals(bool has)
 
 const char *budget_principal(const budget_share *share)
 {
-    (void)share;
     return has_principals ? "somebody" : NULL;
 }
 
@@ -69,7 +68,6 @@ static caller *open_caller(void *arg, const sink_connection *connection)
 {
     caller *c = malloc(sizeof *c);
 
-    (void)arg;
     if (c)
         *c = (caller){.number = (unsigned)++fake_callers.opened,
                       .bytes = connection->bytes,
@@ -99,7 +97,6 @@ const sink fake_sink = {.open = open_caller, .lost = lose, .hold = hold, .queues
 
 budget_share *budget_open(budget *all)
 {
-    (void)all;
     fake_callers.shares_opened++;
     return calloc(1, sizeof(budget_share));
 }
@@ -142,12 +139,8 @@ void budget_give(budget_share *share, size_t bytes)
 
 void budget_note(budget *all, size_t bytes)
 {
-    (void)all;
-    (void)bytes;
 }
 
 void budget_unnote(budget *all, size_t bytes)
 {
-    (void)all;
-    (void)bytes;
 }

@@ -44,8 +44,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     h2_answer *a = answer_of(user, frame->hd.stream_id);
-    (void)session;
-    (void)flags;
 
     if (a) {
         size_t used = strlen(a->headers);
@@ -60,7 +58,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     h2_peer *p = user;
     h2_answer *a = answer_of(p, frame->hd.stream_id);
     h2_goaways *g = &p->goaways;
-    (void)session;
 
     if (frame->hd.type == NGHTTP2_GOAWAY && g->n < H2_PEER_GOAWAYS_MAX) {
         g->last[g->n] = frame->goaway.last_stream_id;
@@ -76,7 +73,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
 {
     h2_answer *a = answer_of(user, id);
-    (void)flags;
 
     nghttp2_session_consume_connection(session, len);
     if (!a)
@@ -95,7 +91,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_closed(nghttp2_session *session, int32_t id, uint32_t error, void *user)
 {
     h2_answer *a = answer_of(user, id);
-    (void)session;
 
     if (a) {
         a->closed = true;
@@ -109,9 +104,6 @@ static ssize_t on_body(nghttp2_session *session, int32_t id, uint8_t *out, size_
 {
     body *b = source->ptr;
     size_t n = b->len - b->done < len ? b->len - b->done : len;
-    (void)session;
-    (void)id;
-    (void)user;
 
     if (n == 0 && b->more)
         return NGHTTP2_ERR_DEFERRED;

@@ -18,6 +18,8 @@
 
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 
+#include "support/ports.h"
+
 enum { HEADER = 8, ID = 4, MESSAGE_MAX = 4 << 20, LINKS_MAX = 256 };
 
 typedef struct connection {
@@ -179,17 +181,14 @@ static void *accept_links(void *arg)
 lossy_proxy *lossy_proxy_start(unsigned short server_port, lossy_way way)
 {
     lossy_proxy *p = calloc(1, sizeof *p);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
+    uint16_t port;
 
     p->way = way;
     p->server_port = server_port;
-    p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    p->listener = ports_bind(&port);
     pthread_mutex_init(&p->mutex, NULL);
-    if (bind(p->listener, (struct sockaddr *)&address, size) == 0 && listen(p->listener, LINKS_MAX) == 0 &&
-        getsockname(p->listener, (struct sockaddr *)&address, &size) == 0 &&
-        pthread_create(&p->thread, NULL, accept_links, p) == 0) {
-        snprintf(p->url, sizeof p->url, "nng+tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    if (listen(p->listener, LINKS_MAX) == 0 && pthread_create(&p->thread, NULL, accept_links, p) == 0) {
+        snprintf(p->url, sizeof p->url, "nng+tcp://127.0.0.1:%u", port);
         return p;
     }
     close(p->listener);

@@ -246,10 +246,6 @@ static void on_done(lks_call_function *function, void *arg, lks_code code, const
 {
     pending *p = arg;
 
-    (void)function;
-    (void)code;
-    (void)response;
-    (void)error;
     atomic_store(&p->done, true);
 }
 

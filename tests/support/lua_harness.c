@@ -442,7 +442,6 @@ static int l_alter(lua_State *L)
 
 static int l_forget(lua_State *L)
 {
-    (void)L;
     for (size_t i = 0; i < n_waiting; i++)
         if (harness_is_parked(waiting[i]))
             return 0;
@@ -470,7 +469,6 @@ void lua_harness_reset(harness *of)
 /* reset(): as before a case */
 static int l_reset(lua_State *L)
 {
-    (void)L;
     lua_harness_reset(h);
     return 0;
 }

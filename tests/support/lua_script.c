@@ -37,7 +37,6 @@ static lua_State *load(void)
 
 static int begin_case(void **state)
 {
-    (void)state;
     if (script->begin)
         script->begin();
     running = load();
@@ -46,7 +45,6 @@ static int begin_case(void **state)
 
 static int end_case(void **state)
 {
-    (void)state;
     if (running) {
         luaL_traceback(running, running, NULL, 0);
         print_error("%s\n", lua_tostring(running, -1));

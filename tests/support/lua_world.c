@@ -371,7 +371,6 @@ static int l_dir(lua_State *L)
 
 static int l_pause(lua_State *L)
 {
-    (void)L;
     process_pause();
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -55,4 +56,17 @@ int ports_take(unsigned short *ret)
         if (fd >= 0)
             close(fd);
     }
+}
+
+int ports_bind(unsigned short *ret)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (const struct sockaddr *)&address, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        abort();
+    *ret = ntohs(address.sin_port);
+    return fd;
 }

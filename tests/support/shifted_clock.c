@@ -66,7 +66,6 @@ static int64_t now_us(void)
 __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict tv, void *restrict zone)
 {
     int64_t now = now_us();
-    (void)zone;
 
     *tv = (struct timeval){.tv_sec = now / MICROSECONDS, .tv_usec = now % MICROSECONDS};
     return 0;

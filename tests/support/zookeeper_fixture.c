@@ -1,8 +1,6 @@
 /* A member serves when it answers srvr with its mode: then it is the leader or has joined one. */
 #include "support/zookeeper_fixture.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 
 #include "support/ports.h"
 #include "support/process.h"
+#include "support/sp_peer.h"
 #include "support/tempdir.h"
 
 #define CLASS_PATH "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
@@ -56,20 +55,16 @@ bool zookeeper_fixture_can_start(void)
 
 char *zookeeper_fixture_ask(const zookeeper_fixture *fixture, size_t i, const char *word)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(fixture->members[i].ports[0]),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
     char reply[16384];
     size_t used = 0;
     ssize_t n = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = sp_peer_connect(fixture->members[i].ports[0], 0);
 
     if (fd < 0)
         return NULL;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(fd, word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word))
+    if (sp_peer_send(fd, word, strlen(word)))
         while (used < sizeof reply - 1 && (n = recv(fd, reply + used, sizeof reply - 1 - used, 0)) > 0)
             used += (size_t)n;
     close(fd);

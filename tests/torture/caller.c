@@ -95,7 +95,6 @@ static void report(const asked *call, const ProtobufCMessage *response, const lk
 static void done(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
                  const lks_error *error)
 {
-    (void)function;
     report(arg, code == LKS_OK ? response : NULL, error);
     free(arg);
     pthread_mutex_lock(&calls.mutex);

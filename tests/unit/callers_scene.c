@@ -29,7 +29,6 @@ static const call_ops ops = {on_start, on_start, on_abandoned};
 
 static void on_room(void *arg)
 {
-    (void)arg;
     here.n_rooms++;
 }
 
@@ -77,7 +76,6 @@ static void on_closed(void *arg)
 
 int teardown(void **state)
 {
-    (void)state;
     leave_all();
     for (size_t i = 0; i < here.n_connections; i++)
         if (here.connections[i])

@@ -2,23 +2,8 @@
 #include "channel_fixture.h"
 #include "test.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 struct server *server;
 lks_channel *channel;
-
-int open_port(uint16_t *port)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof name;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (const struct sockaddr *)&name, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
-    *port = ntohs(name.sin_port);
-    return fd;
-}
 
 int set_up(void **state)
 {

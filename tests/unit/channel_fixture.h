@@ -9,6 +9,7 @@
 #include <lockstock/call.h>
 
 #include "channel.pb-c.h"
+#include "support/ports.h"
 #include "unit/channel_server.h"
 
 /* A timeout that no call of a test reaches. */
@@ -25,9 +26,6 @@ struct witness {
     char id[64], asked[64]; /* of the response, empty when there was none; of the request */
     lks_call *call;
 };
-
-/* A socket on a free port of 127.0.0.1, which refuses connections until it listens. */
-int open_port(uint16_t *port);
 
 /* For TEST_MAIN. */
 extern struct server *server;

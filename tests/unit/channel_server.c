@@ -1,35 +1,33 @@
-/* One thread polls the listener and all connections; its records are protected by `lock`.
+/* The records of the server are protected by the lock of its listener.
  *
  *   handshake  00 'S' 'P' 00 00 31 00 00        (REP) either way, once
  *   message    8 bytes of length, request id (4 bytes, high bit set), Frame or Reply
  */
 #include "channel_server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <lockstock/rpc/frame.h>
 
+#include "base/container.h"
 #include "channel.pb-c.h"
+#include "support/listener.h"
+#include "support/sp_peer.h"
 
-enum { CONNECTIONS_MAX = 128, FAULTS_MAX = 32, LATE_S = 1, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
+enum { FAULTS_MAX = 32, LATE_S = 1, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
 
 struct connection {
+    struct server *server;
     int fd;
     bool handshake_done;
     uint8_t *data;
-    size_t len, capacity;
+    size_t len;
 };
 
 struct call {
@@ -46,21 +44,15 @@ struct asked {
 };
 
 struct server {
-    int listener, wake;
+    listener listener;
     uint16_t port;
     char url[64];
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stopping, reading, dropping, releasing;
+    bool dropping, releasing;
     server_fault faults[FAULTS_MAX];
     size_t n_faults;
     server_status status;
     server_request *seen;
     size_t n_seen, seen_max, n_frames, n_shaken;
-
-    struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
-    size_t n_connections;
     struct asked *holding;
     size_t n_holding;
 };
@@ -87,19 +79,6 @@ static void must(bool done)
         abort();
 }
 
-static void write_all(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-
-    while (len != 0) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-        if (n <= 0)
-            return;
-        at += n;
-        len -= (size_t)n;
-    }
-}
-
 static void put_length(uint8_t out[LENGTH], uint64_t length)
 {
     for (int i = 0; i < LENGTH; i++)
@@ -114,7 +93,7 @@ static void send_message(int fd, const uint8_t sp_id[ID], const void *body, size
     memcpy(message + LENGTH, sp_id, ID);
     if (len != 0)
         memcpy(message + LENGTH + ID, body, len);
-    write_all(fd, message, LENGTH + ID + len);
+    sp_peer_send(fd, message, LENGTH + ID + len);
     free(message);
 }
 
@@ -206,7 +185,6 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
         server->seen = realloc(server->seen, server->seen_max * sizeof *server->seen);
     }
     server->seen[server->n_seen++] = *ret;
-    pthread_cond_broadcast(&server->changed);
 }
 
 static server_fault_kind fault_of(struct server *server)
@@ -284,7 +262,7 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
         break;
     case SERVER_CLAIMS_HUGE:
         put_length(prefix, UINT64_C(0xFFFFFFFFFFFFFFE0));
-        write_all(fd, prefix, sizeof prefix);
+        sp_peer_send(fd, prefix, sizeof prefix);
         break;
     case SERVER_FAILS_LATE:
         sleep(LATE_S); /* the delay under test: a try must leave a server so much time */
@@ -321,60 +299,48 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
 
 /* ---- connections, on the thread ---------------------------------------------- */
 
-static void forget_held(struct server *server, int fd)
+static void *open_connection(listener *l, int fd)
 {
+    static const uint8_t hello[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+    struct connection *connection = calloc(1, sizeof *connection);
+
+    must(connection);
+    connection->server = container_of(l, struct server, listener);
+    connection->fd = fd;
+    sp_peer_send(fd, hello, sizeof hello);
+    return connection;
+}
+
+static void close_connection(void *arg)
+{
+    struct connection *connection = arg;
+    struct server *server = connection->server;
     size_t kept = 0;
 
     for (size_t i = 0; i < server->n_holding; i++)
-        if (server->holding[i].fd != fd)
+        if (server->holding[i].fd != connection->fd)
             server->holding[kept++] = server->holding[i];
         else
             free(server->holding[i].calls);
     server->n_holding = kept;
+    free(connection->data);
+    free(connection);
 }
 
-static void close_connection(struct server *server, size_t i)
+static bool read_connection(void *arg, const uint8_t *data, size_t len)
 {
-    forget_held(server, server->connections[i].fd);
-    close(server->connections[i].fd);
-    free(server->connections[i].data);
-    server->connections[i] = server->connections[--server->n_connections];
-    pthread_cond_broadcast(&server->changed);
-}
+    struct connection *connection = arg;
+    struct server *server = connection->server;
 
-static void accept_connection(struct server *server)
-{
-    static const uint8_t hello[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
-    int fd = accept(server->listener, NULL, NULL);
-
-    if (fd < 0)
-        return;
-    if (server->n_connections == CONNECTIONS_MAX) {
-        close(fd);
-        return;
-    }
-    write_all(fd, hello, sizeof hello);
-    server->connections[server->n_connections++] = (struct connection){.fd = fd};
-}
-
-/* False = the connection is to be closed. */
-static bool read_connection(struct server *server, struct connection *connection)
-{
-    if (connection->capacity - connection->len < 65536) {
-        connection->capacity = 2 * connection->capacity + 65536;
-        connection->data = realloc(connection->data, connection->capacity);
-    }
-    ssize_t n = recv(connection->fd, connection->data + connection->len, connection->capacity - connection->len, 0);
-    if (n <= 0)
-        return false;
-    connection->len += (size_t)n;
+    connection->data = realloc(connection->data, connection->len + len);
+    memcpy(connection->data + connection->len, data, len);
+    connection->len += len;
 
     size_t at = 0;
     bool open = true;
     if (!connection->handshake_done && connection->len >= HANDSHAKE) {
         connection->handshake_done = true;
         server->n_shaken++;
-        pthread_cond_broadcast(&server->changed);
         at = HANDSHAKE;
     }
     while (open && connection->handshake_done && connection->len - at >= LENGTH) {
@@ -392,8 +358,10 @@ static bool read_connection(struct server *server, struct connection *connection
     return open;
 }
 
-static void obey(struct server *server)
+static void obey(listener *l)
 {
+    struct server *server = container_of(l, struct server, listener);
+
     for (size_t i = 0; server->releasing && i < server->n_holding; i++) {
         send_answers(server, &server->holding[i]);
         free(server->holding[i].calls);
@@ -401,40 +369,8 @@ static void obey(struct server *server)
     if (server->releasing)
         server->n_holding = 0;
     if (server->dropping)
-        while (server->n_connections != 0)
-            close_connection(server, 0);
+        listener_drop(l);
     server->releasing = server->dropping = false;
-    pthread_cond_broadcast(&server->changed);
-}
-
-static void *serve(void *arg)
-{
-    struct server *server = arg;
-    struct pollfd fds[CONNECTIONS_MAX + 2];
-    uint64_t woken;
-
-    pthread_mutex_lock(&server->lock);
-    while (!server->stopping) {
-        fds[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
-        fds[1] = (struct pollfd){.fd = server->listener, .events = POLLIN};
-        size_t n = server->n_connections;
-        for (size_t i = 0; i < n; i++)
-            fds[2 + i] = (struct pollfd){.fd = server->connections[i].fd, .events = server->reading ? POLLIN : 0};
-        pthread_mutex_unlock(&server->lock);
-        poll(fds, (nfds_t)(n + 2), -1);
-        pthread_mutex_lock(&server->lock);
-        for (size_t i = n; i-- != 0;) /* backwards: closing one moves the last in */
-            if (fds[2 + i].revents != 0 && !read_connection(server, &server->connections[i]))
-                close_connection(server, i);
-        if (fds[1].revents != 0)
-            accept_connection(server);
-        if (fds[0].revents != 0 && read(server->wake, &woken, sizeof woken) > 0)
-            obey(server);
-    }
-    while (server->n_connections != 0)
-        close_connection(server, 0);
-    pthread_mutex_unlock(&server->lock);
-    return NULL;
 }
 
 /* ---- the test's side --------------------------------------------------------- */
@@ -449,49 +385,30 @@ struct server *server_start_at(const char *host, uint16_t port)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *address;
     struct server *server = calloc(1, sizeof *server);
     char digits[8];
-    int on = 1;
+    int on = 1, fd;
 
     snprintf(digits, sizeof digits, "%u", port);
     must(getaddrinfo(host, digits, &hints, &address) == 0);
-    server->reading = true;
-    server->wake = eventfd(0, EFD_CLOEXEC);
-    server->listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    must(bind(server->listener, address->ai_addr, address->ai_addrlen) == 0 && listen(server->listener, 64) == 0 &&
-         getsockname(server->listener, address->ai_addr, &address->ai_addrlen) == 0);
+    fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    must(bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
+         getsockname(fd, address->ai_addr, &address->ai_addrlen) == 0);
     /* The port is at the same place in the addresses of both families. */
     server->port = ntohs(((const struct sockaddr_in *)(const void *)address->ai_addr)->sin_port);
     snprintf(server->url, sizeof server->url, strchr(host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", server_scheme(), host,
              server->port);
     freeaddrinfo(address);
-    pthread_mutex_init(&server->lock, NULL);
-    pthread_cond_init(&server->changed, NULL);
-    must(pthread_create(&server->thread, NULL, serve, server) == 0);
+    listener_start(&server->listener, (listener_events){open_connection, read_connection, close_connection, obey}, fd);
     return server;
-}
-
-static void wake(struct server *server)
-{
-    uint64_t one = 1;
-
-    must(write(server->wake, &one, sizeof one) == sizeof one);
 }
 
 void server_stop(struct server *server)
 {
     if (!server)
         return;
-    pthread_mutex_lock(&server->lock);
-    server->stopping = true;
-    wake(server);
-    pthread_mutex_unlock(&server->lock);
-    pthread_join(server->thread, NULL);
-    close(server->listener);
-    close(server->wake);
+    listener_stop(&server->listener);
     free(server->seen);
     free(server->holding);
-    pthread_mutex_destroy(&server->lock);
-    pthread_cond_destroy(&server->changed);
     free(server);
 }
 
@@ -507,39 +424,39 @@ const char *server_url(struct server *server)
 
 void server_add_fault(struct server *server, server_fault fault)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     must(server->n_faults < FAULTS_MAX);
     server->faults[server->n_faults++] = fault;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
 }
 
 void server_set_status(struct server *server, server_status status)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     server->status = status;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
 }
 
 static void set(struct server *server, bool *flag, bool value)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     *flag = value;
-    wake(server);
-    pthread_mutex_unlock(&server->lock);
+    listener_wake(&server->listener);
+    pthread_mutex_unlock(&server->listener.lock);
 }
 
 void server_read_on(struct server *server, bool on)
 {
-    set(server, &server->reading, on);
+    set(server, &server->listener.deaf, !on);
 }
 
 void server_release(struct server *server)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     for (size_t i = 0; i < server->n_faults; i++)
         if (server->faults[i].kind == SERVER_HOLDS)
             server->faults[i].times = 0;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
     set(server, &server->releasing, true);
 }
 
@@ -548,52 +465,37 @@ void server_drop_connections(struct server *server)
     set(server, &server->dropping, true);
 }
 
-/* Until the value is in a range. */
-static bool await(struct server *server, const size_t *value, size_t least, size_t most)
-{
-    struct timespec until;
-    int failed = 0;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 30;
-    pthread_mutex_lock(&server->lock);
-    while ((*value < least || *value > most) && failed == 0)
-        failed = pthread_cond_timedwait(&server->changed, &server->lock, &until);
-    pthread_mutex_unlock(&server->lock);
-    return failed == 0;
-}
-
 bool server_await(struct server *server, size_t n)
 {
-    return await(server, &server->n_seen, n, SIZE_MAX);
+    return listener_await(&server->listener, &server->n_seen, n, SIZE_MAX);
 }
 
 bool server_await_accepted(struct server *server, size_t n)
 {
-    return await(server, &server->n_shaken, n, SIZE_MAX);
+    return listener_await(&server->listener, &server->n_shaken, n, SIZE_MAX);
 }
 
 bool server_settle(struct server *server)
 {
-    return await(server, &server->n_connections, 0, 0);
+    return listener_await(&server->listener, &server->listener.n, 0, 0);
 }
 
 int32_t server_count(struct server *server, const char *id)
 {
     int32_t n = 0;
 
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     for (size_t i = 0; i < server->n_seen; i++)
         n += strcmp(server->seen[i].id, id) == 0;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
     return n;
 }
 
 static size_t value_of(struct server *server, const size_t *value)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     size_t n = *value;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
     return n;
 }
 
@@ -609,8 +511,8 @@ size_t server_seen(struct server *server)
 
 server_request server_request_at(struct server *server, size_t i)
 {
-    pthread_mutex_lock(&server->lock);
+    pthread_mutex_lock(&server->listener.lock);
     server_request request = server->seen[i];
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&server->listener.lock);
     return request;
 }

@@ -8,7 +8,6 @@ struct scene here;
 /* Replies are static: a copy is the value itself. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value)
 {
-    (void)arena;
     return value;
 }
 
@@ -16,7 +15,6 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
 
 void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
 {
-    (void)watches;
     all->entered = w;
     all->key = key;
     all->deadline_ns = deadline_ns;
@@ -80,8 +78,6 @@ void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *cal
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
                     const lks_rpc_additions *added)
 {
-    (void)arg;
-    (void)method;
     here.n_done++;
     here.n_full += error->code == LKS_RESOURCE_EXHAUSTED && error->applied == LKS_APPLIED_NO &&
                    strcmp(error->message, "that is enough") == 0;
@@ -124,13 +120,11 @@ static int setup_with(uint32_t running_max, uint32_t running_per_caller)
 
 int setup(void **state)
 {
-    (void)state;
     return setup_with(4, 3);
 }
 
 int setup_with_room(void **state)
 {
-    (void)state;
     return setup_with(1000, 1000);
 }
 
@@ -152,7 +146,6 @@ int teardown(void **state)
 {
     bool closed = false;
 
-    (void)state;
     dispatch_stop(here.dispatch);
     for (size_t i = 0; i < PEERS; i++)
         if (here.peers[i])
@@ -173,12 +166,10 @@ int teardown(void **state)
 
 static void keep(void *arg)
 {
-    (void)arg;
 }
 
 static lks_rpc_arena *kept(void *arg)
 {
-    (void)arg;
     return here.arena;
 }
 

@@ -52,7 +52,6 @@ void fail_with(size_t i, const lks_error *error)
 
 static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
-    (void)to;
     assert_non_null(arena);
     assert_true(here.n < CALLS_MAX);
     here.taken[here.n] = (taken){.done = done, .arg = arg, .call = *call};
@@ -66,8 +65,6 @@ static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_don
 static lks_code check_call(void *arg, const caller *from, const credentials *who, const char *path,
                            lks_rpc_effect effect, lks_error *error)
 {
-    (void)arg;
-    (void)who;
     if (effect) {
         assert_string_equal(path, GUARDED);
         return here.refuses ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "not you") : LKS_OK;

@@ -1,28 +1,17 @@
-/* Invariant: `lock` is held while the thread is in nghttp2, and whenever requests are looked at. */
+/* Invariant: the lock of the listener is held while its thread is in nghttp2, and whenever requests are looked at. */
 #include "h2_server.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/container.h"
 #include "channel.pb-c.h"
+#include "support/listener.h"
+#include "support/ports.h"
+#include "support/sp_peer.h"
 
-enum {
-    CONNECTIONS_MAX = 16,
-    REQUESTS_MAX = 64,
-    READ_BYTES = 65536,
-    FIELDS_MAX = 16,
-    HEADER_BYTES_MAX = 1 << 20,
-    WAIT_S = 30,
-    PREFIX_BYTES = 5
-};
+enum { CONNECTIONS_MAX = 16, REQUESTS_MAX = 64, FIELDS_MAX = 16, HEADER_BYTES_MAX = 1 << 20, PREFIX_BYTES = 5 };
 
 typedef struct connection {
     struct h2_server *server;
@@ -34,13 +23,9 @@ struct h2_server {
     size_t n_pings; /* of the client */
     h2_script script;
     char url[64];
-    int listener, stop;
-    pthread_t thread;
+    listener listener;
     connection connections[CONNECTIONS_MAX];
     size_t n_connections;
-
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
     h2_request requests[REQUESTS_MAX];
     size_t n, whole, n_resets;
 };
@@ -180,14 +165,14 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         s->whole++;
         s->script.steps[step](s, r);
     }
-    pthread_cond_broadcast(&s->changed);
     return 0;
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void add_connection(h2_server *s)
+static void *add_connection(listener *l, int fd)
 {
+    h2_server *s = container_of(l, h2_server, listener);
     connection *c = &s->connections[s->n_connections];
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
@@ -195,7 +180,7 @@ static void add_connection(h2_server *s)
     if (s->n_connections++ == CONNECTIONS_MAX || nghttp2_session_callbacks_new(&callbacks) != 0 ||
         nghttp2_option_new(&option) != 0)
         abort();
-    *c = (connection){.server = s, .fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)};
+    *c = (connection){.server = s, .fd = fd};
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
@@ -208,73 +193,41 @@ static void add_connection(h2_server *s)
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &s->script.setting, s->script.setting.settings_id != 0);
+    return c;
 }
 
-static void write_all(connection *c)
+static bool read_some(void *arg, const uint8_t *data, size_t len)
 {
+    return nghttp2_session_mem_recv(((connection *)arg)->session, data, len) >= 0;
+}
+
+static void close_connection(void *arg)
+{
+    ((connection *)arg)->fd = -1;
+}
+
+static void write_all(listener *l)
+{
+    h2_server *s = container_of(l, h2_server, listener);
     const uint8_t *data;
     ssize_t n;
 
-    while (c->fd >= 0 && (n = nghttp2_session_mem_send(c->session, &data)) > 0)
-        for (ssize_t done = 0, sent; done < n; done += sent)
-            if ((sent = send(c->fd, data + done, (size_t)(n - done), MSG_NOSIGNAL)) < 0)
-                return;
-}
-
-static void read_some(connection *c)
-{
-    static uint8_t bytes[READ_BYTES];
-    ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
-
-    if (n > 0 && nghttp2_session_mem_recv(c->session, bytes, (size_t)n) >= 0)
-        return;
-    close(c->fd);
-    c->fd = -1;
-}
-
-static void *serve(void *arg)
-{
-    h2_server *s = arg;
-
-    for (;;) {
-        struct pollfd fds[CONNECTIONS_MAX + 2] = {{s->stop, POLLIN, 0}, {s->listener, POLLIN, 0}};
-        size_t n = s->n_connections;
-
-        for (size_t i = 0; i < n; i++)
-            fds[2 + i] = (struct pollfd){s->connections[i].fd, POLLIN, 0};
-        poll(fds, 2 + n, -1);
-        if (fds[0].revents != 0)
-            return NULL;
-        pthread_mutex_lock(&s->lock);
-        if (fds[1].revents != 0)
-            add_connection(s);
-        for (size_t i = 0; i < n; i++)
-            if (fds[2 + i].revents != 0)
-                read_some(&s->connections[i]);
-        for (size_t i = 0; i < s->n_connections; i++)
-            write_all(&s->connections[i]);
-        pthread_mutex_unlock(&s->lock);
-    }
+    for (connection *c = s->connections; c < s->connections + s->n_connections; c++)
+        while (c->fd >= 0 && (n = nghttp2_session_mem_send(c->session, &data)) > 0)
+            sp_peer_send(c->fd, data, (size_t)n);
 }
 
 h2_server *h2_server_start(h2_script script)
 {
     h2_server *s = calloc(1, sizeof *s);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof address;
+    uint16_t port;
 
     if (!s)
         abort();
     s->script = script;
-    s->stop = eventfd(0, EFD_CLOEXEC);
-    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    if (bind(s->listener, (struct sockaddr *)&address, len) != 0 || listen(s->listener, CONNECTIONS_MAX) != 0 ||
-        getsockname(s->listener, (struct sockaddr *)&address, &len) != 0 ||
-        pthread_create(&s->thread, NULL, serve, s) != 0)
-        abort();
-    snprintf(s->url, sizeof s->url, "grpc://127.0.0.1:%u", ntohs(address.sin_port));
+    listener_start(&s->listener, (listener_events){add_connection, read_some, close_connection, write_all},
+                   ports_bind(&port));
+    snprintf(s->url, sizeof s->url, "grpc://127.0.0.1:%u", port);
     return s;
 }
 
@@ -282,19 +235,11 @@ void h2_server_stop(h2_server *s)
 {
     if (!s)
         return;
-    eventfd_write(s->stop, 1);
-    pthread_join(s->thread, NULL);
-    for (size_t i = 0; i < s->n_connections; i++) {
+    listener_stop(&s->listener);
+    for (size_t i = 0; i < s->n_connections; i++)
         nghttp2_session_del(s->connections[i].session);
-        if (s->connections[i].fd >= 0)
-            close(s->connections[i].fd);
-    }
     for (size_t i = 0; i < s->n; i++)
         free(s->requests[i].body);
-    close(s->listener);
-    close(s->stop);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -308,26 +253,12 @@ h2_request *h2_server_request(h2_server *s, size_t i)
     return i < s->n ? &s->requests[i] : NULL;
 }
 
-static bool await(h2_server *s, const size_t *count, size_t n)
-{
-    struct timespec until;
-    int failed = 0;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_S;
-    pthread_mutex_lock(&s->lock);
-    while (*count < n && failed == 0)
-        failed = pthread_cond_timedwait(&s->changed, &s->lock, &until);
-    pthread_mutex_unlock(&s->lock);
-    return failed == 0;
-}
-
 bool h2_server_await(h2_server *s, size_t n)
 {
-    return await(s, &s->whole, n);
+    return listener_await(&s->listener, &s->whole, n, SIZE_MAX);
 }
 
 bool h2_server_await_resets(h2_server *s, size_t n)
 {
-    return await(s, &s->n_resets, n);
+    return listener_await(&s->listener, &s->n_resets, n, SIZE_MAX);
 }

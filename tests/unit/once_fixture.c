@@ -2,8 +2,6 @@
 #include "once_fixture.h"
 #include "test.h"
 
-#include <pthread.h>
-
 #include "support/process.h"
 
 #include "client/once_attempt.h"

@@ -24,7 +24,6 @@ uint64_t __wrap_clock_now_ns(void)
 
 int scene_setup(void **state)
 {
-    (void)state;
     now_ns = CLOCK_NS_PER_S;
     n_calls = 0;
     stored_init(&read_group);
@@ -34,7 +33,6 @@ int scene_setup(void **state)
 
 int scene_teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < SERVERS_MAX; i++)
         if (open_servers[i])
             server_close(open_servers[i]);

@@ -19,7 +19,6 @@ static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, co
     shop *self = service->self;
     const order *in = (const order *)request;
     order *out = (order *)response;
-    (void)error;
     pthread_mutex_lock(&self->lock);
     out->number = ++self->bought;
     pthread_mutex_unlock(&self->lock);
@@ -41,9 +40,6 @@ static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, co
 static lks_code refuse(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
                        ProtobufCMessage *response, lks_error *error)
 {
-    (void)service;
-    (void)context;
-    (void)response;
     if (((const order *)request)->id[0] == '\0')
         return LKS_ABORTED; /* and says nothing else */
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "id: sold");
@@ -53,8 +49,6 @@ static lks_code fill(const lks_rpc_service *service, lks_rpc_context *context, c
                      ProtobufCMessage *response, lks_error *error)
 {
     order *out = (order *)response;
-    (void)service;
-    (void)error;
     out->key.len = (size_t)((const order *)request)->fence;
     out->key.data = lks_rpc_arena_alloc(context->arena, out->key.len);
     return LKS_OK;
@@ -64,10 +58,6 @@ static lks_code block(const lks_rpc_service *service, lks_rpc_context *context, 
                       ProtobufCMessage *response, lks_error *error)
 {
     shop *self = service->self;
-    (void)context;
-    (void)request;
-    (void)response;
-    (void)error;
     pthread_mutex_lock(&self->lock);
     self->running++;
     pthread_cond_broadcast(&self->changed);

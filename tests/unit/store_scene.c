@@ -83,14 +83,12 @@ static void start_with(const store_options *options, const char *hello)
 
 int scene_start(void **state)
 {
-    (void)state;
     start_with(&(store_options){0}, NULL);
     return 0;
 }
 
 int scene_end(void **state)
 {
-    (void)state;
     if (!here.d)
         return 0;
     store_driver_close_store(here.d);
@@ -155,39 +153,33 @@ static void until(bool (*condition)(void *arg), const char *text, unsigned times
 
 static bool has_seen(void *arg)
 {
-    (void)arg;
     return fake_redis_seen(wanted.fake, wanted.text) >= wanted.times;
 }
 
 static bool has_connections(void *arg)
 {
-    (void)arg;
     return fake_redis_connections(here.fake) >= wanted.times;
 }
 
 static bool has_reason(void *arg)
 {
-    (void)arg;
     return strstr(store_driver_reason(here.d), wanted.text);
 }
 
 static bool is_fatal(void *arg)
 {
     const char *fatal = store_fatal(store_driver_store(here.d));
-    (void)arg;
 
     return fatal && strstr(fatal, wanted.text);
 }
 
 static bool is_listening(void *arg)
 {
-    (void)arg;
     return here.listening >= wanted.times;
 }
 
 static bool has_messages(void *arg)
 {
-    (void)arg;
     return here.messages >= wanted.times;
 }
 

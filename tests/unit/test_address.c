@@ -2,8 +2,6 @@
  * nothing else; and it is not made where others could put theirs in its place. */
 /* promise F1: `unix://` replaces a dead socket of the same user and nothing else; a socket is not created where
  * others could replace it */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,6 +9,7 @@
 
 #include <uv.h>
 
+#include "support/ports.h"
 #include "support/tempdir.h"
 #include "base/address.h"
 #include "base/number.h"
@@ -258,15 +257,12 @@ TEST_WITH(hosts_have_ports, NULL, NULL)
 /* promise F3 */
 TEST_WITH(port_in_use_is_refused, NULL, NULL)
 {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof name;
     char address[32];
     lks_error error = {0};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    uint16_t port;
+    int fd = ports_bind(&port);
     assert_int_equal(listen(fd, 1), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
-    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
     assert_int_equal(address_check_tcp(address, true, &error), LKS_UNAVAILABLE);
     assert_int_equal(address_check_tcp(address, false, &error), LKS_OK); /* of the server that these settings are for */
     close(fd);

@@ -30,7 +30,6 @@ static alarms *all;
 
 static int setup(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     asked = (store){.loop = &loop};
     all = alarms_new(&loop, &asked);
@@ -47,7 +46,6 @@ static int teardown(void **state)
 {
     bool closed = false;
 
-    (void)state;
     alarms_close(all, on_closed, &closed);
     while (!closed)
         uv_run(&loop, UV_RUN_DEFAULT);

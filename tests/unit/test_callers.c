@@ -465,7 +465,6 @@ TEST(a_lost_connection_takes_its_calls_and_no_others)
 /* The call continues, and the caller stays with it. */
 static void on_abandoned_and_continues(caller_call *call)
 {
-    (void)call;
     here.n_abandoned++;
 }
 

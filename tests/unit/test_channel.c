@@ -262,7 +262,7 @@ TEST(without_a_server_nothing_was_applied)
     char url[64];
     uint16_t port;
     lks_error error;
-    int fd = open_port(&port);
+    int fd = ports_bind(&port);
 
     snprintf(url, sizeof url, "%s://127.0.0.1:%u", server_scheme(), port);
     for (int i = 0; i < 2; i++) {

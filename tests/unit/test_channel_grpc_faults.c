@@ -444,7 +444,7 @@ TEST(connection_without_ping_answers_is_closed)
     struct witness call;
     char url[64];
     uint16_t port;
-    int listener = open_port(&port);
+    int listener = ports_bind(&port);
 
     assert_int_equal(listen(listener, 8), 0);
     snprintf(url, sizeof url, "grpc://127.0.0.1:%u", port);

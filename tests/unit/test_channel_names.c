@@ -1,6 +1,5 @@
 /* A URL whose host is a name with several addresses. */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>

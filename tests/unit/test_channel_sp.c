@@ -50,7 +50,7 @@ TEST(a_server_that_cannot_be_reached_is_named_with_the_reason)
     char url[64], long_name[300] = "tcp://";
     uint16_t port;
 
-    close(open_port(&port));
+    close(ports_bind(&port));
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     assert_unreachable(url, "cannot connect: Connection refused");
     assert_unreachable("unix:///nonexistent/lockstock.sock", "cannot connect: No such file or directory");
@@ -75,7 +75,7 @@ static void *answer_in_http(void *arg)
 TEST(a_server_of_another_protocol_is_refused)
 {
     uint16_t port;
-    int listener = open_port(&port);
+    int listener = ports_bind(&port);
     pthread_t thread;
     char url[64];
 
@@ -120,7 +120,7 @@ TEST(many_servers_may_be_named)
     uint16_t port;
     size_t at = 0;
 
-    close(open_port(&port));
+    close(ports_bind(&port));
     for (int i = 0; i < 63; i++)
         at += (size_t)snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u,", port);
     snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u", server_port(server));

@@ -54,7 +54,7 @@ TEST(each_transport_carries_calls)
         uint16_t port; /* libnng does not tell which one it chooses for WebSocket */
         char listen[64], url[64];
 
-        close(open_port(&port));
+        close(ports_bind(&port));
         assert_int_equal(nng_rep0_open(&socket), 0);
         snprintf(listen, sizeof listen, "%s://127.0.0.1:%u%s", transports[i].scheme, port, transports[i].path);
         assert_int_equal(nng_listen(socket, listen, NULL, 0), 0);

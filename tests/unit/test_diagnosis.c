@@ -13,7 +13,6 @@ static size_t n;
 /* Nothing is wrong. */
 static int well(void **state)
 {
-    (void)state;
     store = (lks_store_status){
         .base = PROTOBUF_C_MESSAGE_INIT(&lockstock__v1__store_status__descriptor),
         .kind = LKS_STORE_KIND_EMBEDDED,

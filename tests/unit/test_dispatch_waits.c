@@ -76,7 +76,6 @@ static struct lent {
 /* Whatever was in it is overwritten. */
 static void give(void *arg)
 {
-    (void)arg;
     lent.given++;
     lks_rpc_arena_reset(lent.arena);
     memset(lks_rpc_arena_alloc(lent.arena, 3800), 0xa5, 3800);
@@ -85,7 +84,6 @@ static void give(void *arg)
 
 static lks_rpc_arena *take(void *arg)
 {
-    (void)arg;
     lent.taken++;
     return lent.arena;
 }
@@ -211,7 +209,6 @@ TEST(events_that_are_pending_start_the_next_rounds_by_priority)
  * waiting */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 {
-
     start_waiting();
     answer_queued(0);
     tell_event(SERVICE_ABANDONED);

@@ -11,14 +11,12 @@ static lks_rpc_arena *arena;
 
 static int open_arena(void **unused)
 {
-    (void)unused;
     arena = lks_rpc_arena_new();
     return 0;
 }
 
 static int close_arena(void **unused)
 {
-    (void)unused;
     lks_rpc_arena_free(arena);
     return 0;
 }

@@ -409,7 +409,6 @@ static int open_both(void **state)
 {
     const char *text = getenv("LOCKSTOCK_SEED");
 
-    (void)state;
     seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
     fprintf(stderr, "LOCKSTOCK_SEED=%llu\n", (unsigned long long)seed);
     chance = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -419,14 +418,12 @@ static int open_both(void **state)
 
 static int close_both(void **state)
 {
-    (void)state;
     two_machines_free(m);
     return 0;
 }
 
 static int reset_both(void **state)
 {
-    (void)state;
     two_machines_reset(m, now_us);
     return 0;
 }

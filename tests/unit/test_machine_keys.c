@@ -9,14 +9,12 @@ static keys *k;
 
 static int make_keys(void **state)
 {
-    (void)state;
     k = keys_new();
     return 0;
 }
 
 static int free_keys(void **state)
 {
-    (void)state;
     keys_free(k);
     return 0;
 }
@@ -62,7 +60,6 @@ static unsigned given[1000];
 
 static void count_key(void *arg, const keys_entry *key)
 {
-    (void)arg;
     if (key->name.data[0] == 'k')
         given[strtoul(key->name.data + 1, NULL, 10)]++;
 }

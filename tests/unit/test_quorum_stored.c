@@ -1,6 +1,5 @@
 /* The stored form of a group in the ensemble, and its time. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "quorum/group_clock.h"
 #include "quorum/stored.h"

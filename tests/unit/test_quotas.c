@@ -9,7 +9,6 @@ static quotas *q;
 
 static int setup(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     asked = (store){.loop = &loop};
     q = quotas_new(&loop, &asked, &(quotas_limits){.keys = 10, .waiters = 2});
@@ -19,7 +18,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     quotas_close(q);
     while (uv_run(&loop, UV_RUN_DEFAULT))
         ;

@@ -11,14 +11,12 @@ static recent *r;
 
 static int make(void **state)
 {
-    (void)state;
     r = recent_new(PLACES);
     return 0;
 }
 
 static int clear(void **state)
 {
-    (void)state;
     recent_free(r);
     return 0;
 }

@@ -77,7 +77,6 @@ static void open_store(void)
 
 static int setup(void **state)
 {
-    (void)state;
     scene_begin();
     for (int i = 0; i < NODES; i++) {
         node[i] = (fake_node){.fake = i == A ? here.fake : scene_fake()};
@@ -131,7 +130,6 @@ static outcome *call(const char *base)
 static bool is_degraded(void *arg)
 {
     const char *reason;
-    (void)arg;
 
     return store_driver_ready(here.d, &reason) && reason;
 }
@@ -139,7 +137,6 @@ static bool is_degraded(void *arg)
 static bool is_whole(void *arg)
 {
     const char *reason;
-    (void)arg;
 
     return store_driver_ready(here.d, &reason) && !reason;
 }
@@ -213,7 +210,6 @@ TEST(a_slot_that_moves_is_waited_for_where_it_was)
 static bool move_is_reported(void *arg)
 {
     const char *reason;
-    (void)arg;
 
     call(low);
     return store_driver_ready(here.d, &reason) && reason && strstr(reason, "slot 3429 of 127.0.0.1");
@@ -340,7 +336,6 @@ static uv_timer_t far;
 
 static void answer_hello(uv_timer_t *timer)
 {
-    (void)timer;
     for (int i = 0; i < NODES; i++)
         fake_redis_say_to(node[i].fake, "HELLO", SCENE_CLUSTER);
 }

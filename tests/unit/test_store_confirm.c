@@ -33,7 +33,6 @@ static void begin_at(bool cluster, unsigned replicas)
 
 static int begin(void **state)
 {
-    (void)state;
     begin_at(false, REPLICAS);
     store_driver_wait_ready(here.d, true);
     return 0;
@@ -41,7 +40,6 @@ static int begin(void **state)
 
 static int begin_in_a_cluster(void **state)
 {
-    (void)state;
     begin_at(true, REPLICAS);
     store_driver_wait_ready(here.d, true);
     return 0;

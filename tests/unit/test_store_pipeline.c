@@ -125,7 +125,6 @@ TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
 /* The callback of an answer that makes a further call. */
 static void submit_another(void *arg, const store_result *result)
 {
-    (void)result;
     *(outcome **)arg = submit_light();
 }
 
@@ -169,7 +168,6 @@ TEST(calls_that_fill_an_fcall_do_not_wait)
 
 static void submit_late(void *arg, const store_result *result)
 {
-    (void)result;
     *(outcome **)arg = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = -1});
 }
 

@@ -7,7 +7,6 @@ static store_primary primary;
 
 static int begin(void **state)
 {
-    (void)state;
     scene_begin();
     scene_answer("INFO", "-NOPERM this user has no permissions to run the 'info' command\r\n");
     scene_answer("ROLE", "[master :90 [[::1 1 20] [b 2 95]]]");
@@ -29,7 +28,6 @@ static void open_store(unsigned wait_replicas)
 
 static bool tells(void *arg)
 {
-    (void)arg;
     return store_describe_primary(store_driver_store(here.d), 0, &primary) && primary.tells_replicas;
 }
 

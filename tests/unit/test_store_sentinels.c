@@ -75,7 +75,6 @@ static void start(seat *of, fake_redis *fake)
 /* All sentinels name the first primary. */
 static int begin(void **state)
 {
-    (void)state;
     scene_begin();
     for (size_t i = 0; i < SEATS; i++) {
         start(&sentinels[i], i > 0 ? scene_fake() : here.fake);
@@ -144,7 +143,6 @@ static bool serves(size_t primary)
 
 static bool is_at_second(void *arg)
 {
-    (void)arg;
     return serves(1);
 }
 
@@ -312,7 +310,6 @@ TEST(primary_that_became_a_replica_is_disconnected)
 static bool none_answers(void *arg)
 {
     store_view view;
-    (void)arg;
 
     store_describe(store_driver_store(here.d), &view);
     assert_int_equal(view.sentinels, SEATS);
@@ -425,7 +422,6 @@ static bool has_logged(void *arg)
 
 static bool has_lost_four_times(void *arg)
 {
-    (void)arg;
     return kept_stderr_count("event=sentinel-lost") >= 4;
 }
 

@@ -128,7 +128,6 @@ TEST(a_node_of_a_cluster_wants_a_clusters_url)
 
 static bool hears_what_is_published(void *arg)
 {
-    (void)arg;
     fake_redis_publish(here.fake, SCENE_CHANNEL, "x");
     return here.messages > 0;
 }

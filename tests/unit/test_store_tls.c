@@ -1,11 +1,10 @@
 /* rediss:// to a real Redis: who it must be, who we must be, and a password that changes while calls run. */
 /* promise T21 */
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "store_scene.h"
 #include "support/certificates.h"
+#include "support/ports.h"
 #include "support/redis_fixture.h"
 #include "support/tempdir.h"
 #include "test.h"
@@ -25,24 +24,10 @@ static void name_file(char *path, const char *name)
     snprintf(path, PATH_BYTES, "%s/%s", stage.dir, name);
 }
 
-/* The system's choice; nothing listens there now. */
-static unsigned free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 static int make_files(void **state)
 {
     authority *ours = authority_new("ours"), *theirs = authority_new("theirs");
 
-    (void)state;
     stage.dir = tempdir_make();
     name_file(stage.ca, "ca.pem");
     name_file(stage.other_ca, "other.pem");
@@ -63,7 +48,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     tempdir_remove(stage.dir);
     return 0;
 }
@@ -84,11 +68,13 @@ static void start(const char *ask_for_certificates)
                                "--bind",
                                "127.0.0.1",
                                NULL};
+    uint16_t port;
 
     scene_begin();
     memcpy(args, all, sizeof all);
     do {
-        snprintf(stage.port, sizeof stage.port, "%u", free_port());
+        close(ports_bind(&port));
+        snprintf(stage.port, sizeof stage.port, "%u", port);
         stage.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .args = args});
     } while (!stage.redis); /* another one took the port */
     snprintf(stage.url, sizeof stage.url, "rediss://localhost:%s", stage.port);
@@ -96,7 +82,6 @@ static void start(const char *ask_for_certificates)
 
 static int start_alone(void **state)
 {
-    (void)state;
     start("no");
     return 0;
 }
@@ -158,8 +143,9 @@ TEST_WITH(a_store_must_be_the_one_that_is_meant, start_alone, stop)
 TEST_WITH(a_store_without_tls_is_not_spoken_to, start_alone, stop)
 {
     char url[64];
-    unsigned plain = free_port();
+    uint16_t plain;
 
+    close(ports_bind(&plain));
     snprintf(url, sizeof url, "CONFIG SET port %u", plain);
     ask_redis(url);
     snprintf(url, sizeof url, "rediss://localhost:%u", plain);
@@ -168,7 +154,6 @@ TEST_WITH(a_store_without_tls_is_not_spoken_to, start_alone, stop)
 
 static int start_asking(void **state)
 {
-    (void)state;
     start("yes");
     return 0;
 }

@@ -77,7 +77,6 @@ static int remove_files(void **state)
 
 static void *open_echo(void *arg, stream *s)
 {
-    (void)arg;
     here.opened++;
     stream_ready(s);
     return s;
@@ -93,12 +92,10 @@ static void echo(void *connection, const uint8_t *data, size_t len)
 
 static void drained(void *connection)
 {
-    (void)connection;
 }
 
 static void ended(void *connection)
 {
-    (void)connection;
     here.ended++;
 }
 

@@ -36,7 +36,6 @@ static void begin(uint64_t interval_ms)
 
 static int setup(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     begin(LONG_MS);
     return 0;
@@ -44,7 +43,6 @@ static int setup(void **state)
 
 static int setup_soon(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     begin(1);
     return 0;
@@ -52,7 +50,6 @@ static int setup_soon(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     sweep_close(all);
     while (uv_run(&loop, UV_RUN_DEFAULT)) /* a call may have stopped it before it ran */
         ;

@@ -87,7 +87,6 @@ static void enter(const char *key, int64_t in_ms, service_watch *watches)
 
 static int setup(void **state)
 {
-    (void)state;
     uv_loop_init(&loop);
     n_those = 0;
     told[0] = '\0';
@@ -106,7 +105,6 @@ static int teardown(void **state)
 {
     bool closed = false;
 
-    (void)state;
     while (n_those > 0)
         waiters_leave(waiting, &those[--n_those]);
     assert_false(waiters_any(waiting));

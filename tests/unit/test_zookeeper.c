@@ -1,7 +1,6 @@
 /* The client of ZooKeeper against an ensemble of one member. */
 #include <signal.h>
 #include <sys/socket.h>
-#include <uv.h>
 
 #include "support/process.h"
 #include "test.h"

@@ -1,6 +1,5 @@
 /* The client of ZooKeeper against three members, of which some die, freeze or have no quorum. */
 #include <signal.h>
-#include <uv.h>
 
 #include "support/process.h"
 #include "test.h"

@@ -46,7 +46,6 @@ static void ask(redisContext *c, const char *command, const char *word)
 
 static bool is_subscribed(void *arg, lks_rpc_slice channel)
 {
-    (void)arg;
     for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
         if (channel.len == strlen(channels[i]) && memcmp(channel.data, channels[i], channel.len) == 0)
             return true;

@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "attack.h"
 #include "others.h"

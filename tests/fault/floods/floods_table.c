@@ -1,7 +1,6 @@
 /* The floods: frames of HTTP/2 that cost little to send, calls over SP, and what is below the protocol: connections,
  * TLS, pieces of one byte. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <nghttp2/nghttp2.h>
 #include <openssl/err.h>
@@ -66,7 +65,6 @@ static bool long_unknown_frames(bytes *b, flood *f)
 {
     static const uint8_t frame[FRAME_MAX];
 
-    (void)f;
     for (size_t i = 0; i < 16; i++)
         h2_put_frame(b, 0xEE, 0, 1, frame, sizeof frame);
     return true;
@@ -77,7 +75,6 @@ static bool long_settings(bytes *b, flood *f)
 {
     bytes entries = {0};
 
-    (void)f;
     for (size_t i = 0; i < ENTRIES; i++)
         bytes_put(&entries, i % 2 ? "\0\4\0\0\1\0" : "\0\4\0\0\2\0", 6);
     h2_put_frame(b, NGHTTP2_SETTINGS, 0, 0, entries.data, entries.len);

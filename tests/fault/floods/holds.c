@@ -72,7 +72,6 @@ static bool take_answers(attacker *a, raw *r, const char *path, bytes *request)
 static bool take_uuids(attacker *a, raw *r, size_t i)
 {
     bytes request = {0};
-    (void)i;
 
     pack_uuids(&request);
     return take_answers(a, r, PATH_NEXT, &request);
@@ -82,7 +81,6 @@ static bool take_results(attacker *a, raw *r, size_t i)
 {
     lks_get_request get = LKS_GET_REQUEST_INIT;
     bytes request = {0};
-    (void)i;
 
     get.scope = "floods";
     get.key = "large";
@@ -96,7 +94,6 @@ static bool take_descriptions(attacker *a, raw *r, size_t i)
     static const char symbol[] = "\42\37lockstock.v1.IdempotencyService"; /* file_containing_symbol */
     const wire_call call = {.path = PATH_REFLECTION, .token = TARGET_ATTACKERS_TOKEN};
     bytes b = {0};
-    (void)i;
 
     h2_put_preface(&b, 0);
     for (uint32_t id = 1; id <= 5; id += 2) {
@@ -182,7 +179,6 @@ static bool take_unfinished(attacker *a, raw *r, size_t i)
     static const wire_call call = {.path = PATH_DECODE, .token = TARGET_ATTACKERS_TOKEN};
     static const uint8_t message[MESSAGE_MAX - 1];
     bytes b = {0};
-    (void)i;
 
     put_beginning(&b, a->wire);
     if (target_uses_h2(a->wire)) {
@@ -298,7 +294,6 @@ static bool take_bodiless(attacker *a, raw *r, size_t i)
     static const wire_call call = {
         .path = PATH_DECODE, .token = TARGET_ATTACKERS_TOKEN, .name = "grpc-timeout", .value = "1000H"};
     bytes b = {0};
-    (void)i;
 
     put_beginning(&b, a->wire);
     for (uint32_t n = 0; n < CALLS; n++)
@@ -327,13 +322,11 @@ static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
 
 static bool take_unread_calls(attacker *a, raw *r, size_t i)
 {
-    (void)i;
     return take_unread(a, r, 1, 1000);
 }
 
 static bool take_unread_frames(attacker *a, raw *r, size_t i)
 {
-    (void)i;
     return take_unread(a, r, CALLS, 10);
 }
 
@@ -365,7 +358,6 @@ static bool begin_only(attacker *a, raw *r, wire w, unsigned address)
 /* All of one address. */
 static bool take_place(attacker *a, raw *r, size_t i)
 {
-    (void)i;
     return begin_only(a, r, a->wire, 1);
 }
 
@@ -373,7 +365,6 @@ static bool take_place(attacker *a, raw *r, size_t i)
 static bool take_idle_place(attacker *a, raw *r, size_t i)
 {
     bytes b = {0};
-    (void)i;
 
     put_beginning(&b, a->wire);
     return take_patiently(a, r, &b);
