@@ -298,20 +298,35 @@ TEST(a_draining_server_answers_each_call)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
+static void expect_no_room(fixture *f, size_t n)
+{
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(f->keeper.n, 0);
+    assert_int_equal(reply->n_results, n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(reply->results[i]->code, LKS_RESOURCE_EXHAUSTED);
+        assert_string_equal(reply->results[i]->reason, "too_many_calls");
+        assert_int_equal(reply->results[i]->applied, LKS_APPLIED_NO);
+        assert_true(reply->results[i]->retry_after_ms > 0);
+    }
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
 /* promise K8: held bytes are bounded by connection, principal and server, and leave room for one more message */
 TEST(a_message_beyond_its_connections_bytes_is_refused)
 {
     fixture *f = *state;
     fake_budget_is_full(true);
     send_frame(f, 0, 2);
-    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
-    assert_int_equal(f->keeper.n, 0);
-    assert_int_equal(reply->n_results, 2);
-    assert_int_equal(reply->results[1]->code, LKS_RESOURCE_EXHAUSTED);
-    assert_string_equal(reply->results[1]->reason, "too_many_calls");
-    assert_int_equal(reply->results[1]->applied, LKS_APPLIED_NO);
-    assert_true(reply->results[1]->retry_after_ms > 0); /* and so it is not for the others' sake */
-    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+    expect_no_room(f, 2);
+}
+
+/* promise CN4 */
+TEST(each_call_of_a_skipped_message_is_refused)
+{
+    fixture *f = *state;
+    frames_refuse(f->frames, &port, f, 3);
+    expect_no_room(f, 3);
 }
 
 /* A small one has its place in the room to run or to wait: so that many can wait. */
