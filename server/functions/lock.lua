@@ -25,7 +25,7 @@ local function me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
 end
 
 -- Grants everything that `me` wants; the lease begins now.
-local function hold(q, me)
+local function grant(q, me)
   local reply, end_us = {}, q.now + me.lease_ms * 1000
   for _, want in ipairs(me.wants) do
     local line = open(q, want.name)
@@ -34,7 +34,7 @@ local function hold(q, me)
   for _, want in ipairs(me.wants) do
     local lock = open(q, want.name).lock
     local fence = math.max(lock.fence + 1, q.now)
-    settle(lock)
+    remove_expired(lock)
     put_holder(lock, want, me.token, end_us, fence)
     reply[#reply + 1] = fence
   end
@@ -56,7 +56,7 @@ local function claim(q, me)
     lock.watched, lock.used, lock.offers = lock.soonest, lock.used - want.permits, lock.offers - 1
     if lock.used == 0 then lock.mode = nil end
   end
-  return hold(q, me)
+  return grant(q, me)
 end
 
 -- Ends offers whose servers are gone, because no server can claim them. This reads all holders, so it runs only if they
@@ -64,7 +64,7 @@ end
 local function void_offers(q, line)
   local lock = line.lock
   if lock.offers == 0 or lock.used > LOOK_MAX then return end
-  look(lock, q.now)
+  read_holders(lock, q.now)
   local holders = lock.holders
   lock.holders = {}
   for _, holder in ipairs(holders) do
@@ -99,7 +99,7 @@ local function refusal(q, me)
     local _, fence = lease_of(lock, me.token, q.now)
     -- If its record is lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
-    read_if_over(q, lock)
+    drop_expired_if_affordable(q, lock)
     if is_barred(lock, want) then void_offers(q, line) end
     local anyone = next_of(q, line)
     local in_use = lock.mode == 'P' and lock.capacity
@@ -142,7 +142,7 @@ end
 
 -- For a call that already waits: it gets its place (again), and perhaps its turn.
 local function wait_again(q, me)
-  stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
+  enqueue(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
   local taken = take_turn(q, me)
   if taken then return taken end
   write_and_notify(q)
@@ -180,8 +180,8 @@ end
 local function read_free(key, now)
   local text = redis.call('GET', key)
   if not text then return now, 0 end
-  local layout, kind, stands, last, kept = struct.unpack(NAME, text)
-  if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil, text end
+  local layout, kind, has_queue, last, kept = struct.unpack(NAME, text)
+  if layout ~= LAYOUT or kind ~= FREE or has_queue ~= 0 then return nil, text end
   return math.max(last + 1, now), kept
 end
 
@@ -210,8 +210,8 @@ end
 -- The usual way into a queue, in six commands: an unknown token, and one name, EXCLUSIVE, that another token holds,
 -- EXCLUSIVE, and for which others already wait. nil: another case, nothing was written.
 local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held)
-  local layout, kind, stands, _, kept, end_us, fence = struct.unpack(HELD, held)
-  if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 1 or fence == 0 or end_us <= now then return nil end
+  local layout, kind, has_queue, _, kept, end_us, fence = struct.unpack(HELD, held)
+  if layout ~= LAYOUT or kind ~= EXCLUSIVE or has_queue ~= 1 or fence == 0 or end_us <= now then return nil end
   local token_key = base .. 'lock:t:' .. token
   if kept < now + QUEUE_RETAIN_MS * 1000 or string.sub(held, HELD_BYTES + 1) == token or redis.call('GET', token_key) then
     return nil
@@ -284,10 +284,10 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
 
   promote_others(q, me)
   local barred = barred_at(q, me.wants, math.huge)
-  if not barred then return hold(q, me) end
+  if not barred then return grant(q, me) end
   local reply
   if me.wait_ms > 0 then
-    stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
+    enqueue(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
     reply = queued(q, me)
   else
     reply = {'BUSY', in_the_way(q, me.wants, barred)}
@@ -358,7 +358,7 @@ local function end_wait(may_claim, base, now, token, owner, lease_ms, wait_ms, c
   local barred = 1
   for i = #me.wants, 1, -1 do
     local lock = open(q, me.wants[i].name).lock
-    look_if_over(lock, now)
+    drop_expired(lock, now)
     if is_barred(lock, me.wants[i]) then barred = i end
   end
   local reply = {'TIMED_OUT', in_the_way(q, me.wants, barred)}
@@ -414,13 +414,13 @@ define('lock_abandon', {'allow-oom'}, abandon)
 -- A lease or offer of the name has ended -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, now, name)
   local q = new_queue(base, now)
-  if q.tired then return {'OK', 0} end
+  if q.exhausted then return {'OK', 0} end
   local line = due(q, name)
-  q.deep = true
-  if not anyone_stands(q, line) then return {'OK', -1} end
-  look(line.lock, now)
+  q.other_names = true
+  if not has_waiters(q, line) then return {'OK', -1} end
+  read_holders(line.lock, now)
   conclude(q)
-  return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
+  return {'OK', has_waiters(q, line) and watch_ms(q, line) or -1}
 end)
 
 -- The usual Renew, in two more commands: one name, whose only holder is the token, and keys that end late enough. nil:
@@ -431,12 +431,12 @@ local function extend(base, now, record, token, lease_ms, name, another)
   local key = base .. 'lock:n:' .. name
   local held = redis.call('GET', key)
   if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then return nil end
-  local layout, kind, stands, last, kept, end_us, fence, permits, capacity = struct.unpack(HELD, held)
+  local layout, kind, has_queue, last, kept, end_us, fence, permits, capacity = struct.unpack(HELD, held)
   if layout ~= LAYOUT or not ONE_HOLDER[kind] or fence == 0 or end_us <= now then return nil end
   end_us = math.max(end_us, now + lease_ms * 1000)
   local _, _, _, token_kept = struct.unpack(TOKEN, record)
   if kept < end_us + FENCE_RETAIN_MS * 1000 or token_kept < now + (lease_ms + TOKEN_RETAIN_MS) * 1000 then return nil end
-  write('SET', key, struct.pack(HELD, LAYOUT, kind, stands, last, kept, end_us, fence, permits, capacity) .. token, 'KEEPTTL')
+  write('SET', key, struct.pack(HELD, LAYOUT, kind, has_queue, last, kept, end_us, fence, permits, capacity) .. token, 'KEEPTTL')
   return {'RENEWED', ms_left(end_us, now)}
 end
 
@@ -531,12 +531,12 @@ local function give_back(base, now, token_key, token, text, server, trace, name,
   local key = base .. 'lock:n:' .. only
   local held = redis.call('GET', key)
   if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then return nil end
-  local kind, stands, last, kept, end_us
-  layout, kind, stands, last, kept, end_us = struct.unpack(HELD, held)
+  local kind, has_queue, last, kept, end_us
+  layout, kind, has_queue, last, kept, end_us = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or end_us <= now then return nil end
-  if stands == 0 then
+  if has_queue == 0 then
     write('SET', key, struct.pack(NAME, LAYOUT, FREE, 0, last, kept), 'KEEPTTL')
-  elseif stands ~= 1 or not hand_over(base, now, server, trace, only, key, math.max(last + 1, now), kept, end_us) then
+  elseif has_queue ~= 1 or not hand_over(base, now, server, trace, only, key, math.max(last + 1, now), kept, end_us) then
     return nil
   end
   write_given_back(token_key, text, token_kept, now)

@@ -135,7 +135,7 @@ local function parse_entry(entry)
 end
 
 -- Returns end, fence, permits of a holder; nil if there is none or its lease has expired.
-local function running(entry, now)
+local function valid_lease(entry, now)
   if not entry then return nil end
   local end_us, fence, permits = parse_entry(entry)
   if end_us <= now then return nil end
@@ -147,14 +147,14 @@ end
 -- The same for a token of a lock.
 local function lease_of(lock, token, now)
   local one = lock.one
-  if one then return running(one[1] == token and one[2], now) end
-  return running(lock.several and redis.call('HGET', lock.several, token), now)
+  if one then return valid_lease(one[1] == token and one[2], now) end
+  return valid_lease(lock.several and redis.call('HGET', lock.several, token), now)
 end
 
--- Reads every holder: from now on the lock has no expired holders in memory; `settle` writes that. With `taken`, only
+-- Reads every holder: from now on the lock has no expired holders in memory; `remove_expired` writes that. With `taken`, only
 -- offers stay: each holder is added to `taken`, as stored token and entry, because reading thousands of them takes long
 -- (lock_describe does).
-local function look(lock, now, taken)
+local function read_holders(lock, now, taken)
   local all = lock.one or {}
   if lock.several then
     all = redis.call('HGETALL', lock.several)
@@ -168,7 +168,7 @@ local function look(lock, now, taken)
       taken[#taken + 1], taken[#taken + 2] = token, entry
       over[#over + 1] = token
     else
-      local end_us, _, permits = running(entry, now)
+      local end_us, _, permits = valid_lease(entry, now)
       if end_us then
         holders[#holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
         used = used + permits
@@ -187,9 +187,9 @@ local function look(lock, now, taken)
 end
 
 -- An offer that ends later than one made now is from before the clock was set back.
-local function look_if_over(lock, now)
+local function drop_expired(lock, now)
   if not lock.mode then return end
-  if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end
+  if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then read_holders(lock, now) end
 end
 
 -- Removes the holders.
@@ -198,7 +198,7 @@ local function clear(lock)
   lock.mode, lock.one, lock.several = nil, nil, nil
 end
 
-local function settle(lock)
+local function remove_expired(lock)
   local gone = lock.over
   if not gone then return end
   lock.over = nil
@@ -356,5 +356,5 @@ end
 local function any_holder(lock, now)
   if lock.holders then return lock.holders[1] end
   local some = lock.one or redis.call('HRANDFIELD', lock.several, 1, 'WITHVALUES')
-  return {token = some[1], end_us = running(some[2], now) or now}
+  return {token = some[1], end_us = valid_lease(some[2], now) or now}
 end

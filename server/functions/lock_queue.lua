@@ -44,10 +44,12 @@ local FIRST_CHUNK, CHUNK = 2, 8 -- in most queues an EXCLUSIVE waiter follows th
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than the longest wait
 
 -- The parts of the queues that one function has read. `token`: its entries are read too. `server`: the calling server,
--- whose waiters can be granted at once. `trace`: see tell_releaser.
+-- whose waiters can be granted at once. `trace`: see tell_releaser. exhausted: the FCALL has used up its work before;
+-- work_left: some is left for another FCALL; other_names: also looks at the other names of waiters. A line of `lines`
+-- is a name; due: its waiters may have their turn; added: only because a waiter of a due name wants it, too.
 local function new_queue(base, now, token, server)
   return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
-    gone = {}, subscribed = {}, tired = worked(0) >= WORK_MAX, work = worked(0)}
+    gone = {}, subscribed = {}, exhausted = worked(0) >= WORK_MAX, work = worked(0)}
 end
 
 -- Whether the holders leave room for more.
@@ -96,8 +98,9 @@ local function first_of(q, name)
 end
 
 -- Skipped if the FCALL has read much and this lock is large, too: as if no lease had expired. The next call reads it.
-local function read_if_over(q, lock)
-  if not (q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX) then look_if_over(lock, q.now) end
+local function drop_expired_if_affordable(q, lock)
+  if q.exhausted and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX then return end
+  drop_expired(lock, q.now)
 end
 
 -- Opens the queue for a change: anything that can fail fails now.
@@ -109,7 +112,7 @@ end
 
 -- The same, if nothing else reads the holders before the first write.
 local function due_and_read(q, name)
-  read_if_over(q, open(q, name).lock)
+  drop_expired_if_affordable(q, open(q, name).lock)
   return due(q, name)
 end
 
@@ -171,7 +174,7 @@ end
 local function barred_at(q, wants, number)
   for i, want in ipairs(wants) do
     local line = open(q, want.name)
-    read_if_over(q, line.lock)
+    drop_expired_if_affordable(q, line.lock)
     if line.lock.waits then advance(q, line, number) end
     if is_barred(line.ahead or line.lock, want) or is_full(line.lock) then return i end
   end
@@ -273,7 +276,7 @@ local function leave(q, w)
       if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
       line.left = true
       if line.last >= w.number then
-        line.passed, q.more = line.passed - 1, true
+        line.passed, q.work_left = line.passed - 1, true
       end
     end
   end
@@ -281,7 +284,7 @@ local function leave(q, w)
 end
 
 -- Puts the waiter into its queues, at its old number if it had one.
-local function stand(q, w, retain_ms)
+local function enqueue(q, w, retain_ms)
   local number = q.now
   for _, want in ipairs(w.wants) do
     local line = open(q, want.name)
@@ -338,7 +341,7 @@ local function drop_dead(q, line)
   end
   if redis.call('ZSCORE', line.queue, q.token) then return false end
   write('UNLINK', line.queue, line.servers)
-  if line.passed > 0 then q.more = true end
+  if line.passed > 0 then q.work_left = true end
   line.buffer, line.at, line.at_end, line.passed, line.last, line.ahead = {}, 1, true, 0, 0, nil
   return true
 end
@@ -365,7 +368,7 @@ local function give_turn(q, w)
   local end_us = q.now + (lease_ms and lease_ms * 1000 or OFFER_US)
   for i, want in ipairs(w.wants) do
     local line = open(q, want.name)
-    settle(line.lock)
+    remove_expired(line.lock)
     count(line, want)
     local fence = lease_ms and math.max(line.lock.fence + 1, q.now) or 0
     put_holder(line.lock, want, w.token, end_us, fence)
@@ -408,9 +411,9 @@ end
 local function first_due(q)
   local first, first_next
   for _, line in ipairs(q.lines) do
-    if line.due and not pcall(look_if_over, line.lock, q.now) then line.due, line.is_foreign = false, true end
+    if line.due and not pcall(drop_expired, line.lock, q.now) then line.due, line.is_foreign = false, true end
     if line.due then
-      settle(line.lock)
+      remove_expired(line.lock)
       if line.lock.lapsed then lapse(q, line) end
       local next = ahead_of(line).mode ~= 'E' and next_of(q, line)
       if next and (not first or next.number < first_next.number) then first, first_next = line, next end
@@ -421,34 +424,34 @@ end
 
 -- Looks first at waiters before this one at its other names: their servers may be dead, or their turn may have come
 -- unnoticed.
-local function widen(q, w)
+local function add_other_names(q, w)
   local any = false
   for _, want in ipairs(w.wants) do
     local ok, line, next = pcall(first_of, q, want.name)
     if ok and not line.due and not line.is_foreign and next and next.number < w.number then
-      line.due, line.widened, any = true, true, true
+      line.due, line.added, any = true, true, true
     end
   end
   return any
 end
 
 -- Names of the request are always looked at.
-local function narrow(q)
-  q.deep = false
-  for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
+local function drop_other_names(q)
+  q.other_names = false
+  for _, line in ipairs(q.lines) do line.due = line.due and not line.added end
 end
 
 -- Offers the names of the changed lines to the waiters whose turn it is.
 local function promote(q)
   q.free = q.free or worked(0) - q.work -- reading its own names, even large ones, limits only later calls
-  while not q.more do
-    if q.tired or worked(0) - q.free >= WORK_MAX then
-      q.more = true
+  while not q.work_left do
+    if q.exhausted or worked(0) - q.free >= WORK_MAX then
+      q.work_left = true
       return
     end
     local line, next = first_due(q)
     if not line then return end
-    if q.deep and worked(0) - q.free > WORK_MAX / 2 then narrow(q) end
+    if q.other_names and worked(0) - q.free > WORK_MAX / 2 then drop_other_names(q) end
     local w = waiter_of(q, next.token)
     if not w or not w.want[line.name] then
       worked(LOOK_WORK)
@@ -456,7 +459,7 @@ local function promote(q)
     elseif not is_there(q, line, w) then
       worked(LOOK_WORK * #w.wants)
       pass_over(q, line, w)
-    elseif not q.deep or not widen(q, w) then -- otherwise it comes again
+    elseif not q.other_names or not add_other_names(q, w) then -- otherwise it comes again
       worked(LOOK_WORK * #w.wants)
       local ok, place = pcall(barred_at, q, w.wants, w.number)
       if not ok or place then -- a name with foreign data bars it too
@@ -477,20 +480,20 @@ end
 
 -- Returns the ms until the name must be looked at: when its first lease or offer ends, or earlier; -1: never.
 local function watch_ms(q, line)
-  if q.more and line.due then return 0 end
+  if q.work_left and line.due then return 0 end
   local lock = line.lock
   local ends = lock.mode and math.max(0, math.ceil((lock.soonest - q.now) / 1000))
   if waits_for_others(line) then return math.min(ends or LOOK_MS, LOOK_MS) end
   return ends or -1
 end
 
-local function anyone_stands(q, line)
+local function has_waiters(q, line)
   return line.passed > 0 or next_of(q, line) ~= nil
 end
 
 -- Whether servers that park waiters of the name must look at it sooner than they know.
 local function is_news(q, line)
-  if line.lock.sooner or q.more and line.due then return true end
+  if line.lock.sooner or q.work_left and line.due then return true end
   return (line.joined or line.due and not line.had_room) and waits_for_others(line)
 end
 
@@ -498,12 +501,12 @@ end
 local function write_and_notify(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
-    settle(lock)
-    if lock.waits and (line.left or line.at_end) and not anyone_stands(q, line) then
+    remove_expired(lock)
+    if lock.waits and (line.left or line.at_end) and not has_waiters(q, line) then
       write('DEL', line.servers)
       lock.waits = false
       changed(lock)
-    elseif lock.waits and is_news(q, line) and anyone_stands(q, line) then
+    elseif lock.waits and is_news(q, line) and has_waiters(q, line) then
       local in_ms = int(watch_ms(q, line))
       for server in pairs(known(line)) do
         if publish(server, 'A', in_ms, q.base, 'lock_promote', line.name) == 0 then

@@ -10,7 +10,7 @@ local QUEUE_SHOWN = 100
 define('lock_inspect', {'no-writes'}, function(base, now, name)
   local lock = read_lock(base, name)
   local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
-  look(lock, now, reply)
+  read_holders(lock, now, reply)
   reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
   return reply
 end)
@@ -31,7 +31,7 @@ define('lock_waiting', {'no-writes'}, function(base, now, name)
     if #reply <= QUEUE_SHOWN then reply[#reply + 1] = describe_waiter(base, token, now) end
   end
   if lock.offers > 0 then
-    look(lock, now)
+    read_holders(lock, now)
     for _, holder in ipairs(lock.holders) do
       if holder.fence == 0 then show(holder.token) end
     end
@@ -45,7 +45,7 @@ end)
 define('lock_describe', {'no-writes'}, function(base, now, ...)
   local reply, args = {'OK'}, {...}
   for i = 1, #args, 2 do
-    local end_us, fence, permits = running(args[i + 1], now)
+    local end_us, fence, permits = valid_lease(args[i + 1], now)
     if end_us then
       local record = record_of(base, args[i])
       reply[#reply + 1] = {record and record.owner or '', fence, ms_left(end_us, now),
@@ -58,7 +58,7 @@ end)
 -- -> {'OK', token, entry of each removed...}, for lock_describe
 define('lock_force_release', {'allow-oom'}, function(base, now, name)
   local q, reply = new_queue(base, now), {'OK'}
-  look(due(q, name).lock, now, reply)
+  read_holders(due(q, name).lock, now, reply)
   conclude(q)
   if #reply > 1 then -- wakes the calls that watch for it (services/lock_admin.c)
     write('PUBLISH', channel_of(EVERY_SERVER), 'W ' .. string.match(base, '^ls:{[^/]*/') .. 'forced}:forced')
@@ -73,7 +73,7 @@ local function list_item(key, now)
   local ok, lock = has_group(base), nil
   if ok then ok, lock = pcall(read_lock, base, name) end
   if not ok or not lock.mode then return nil, 0 end
-  look(lock, now)
+  read_holders(lock, now)
   local n, last = 0, nil
   for _, holder in ipairs(lock.holders) do
     if holder.fence > 0 then
