@@ -81,7 +81,10 @@ static bool keep(connection *c, const void *data, size_t len)
     size_t wanted = c->kept_len + len, room = wanted > 2 * c->kept_room ? wanted : 2 * c->kept_room;
 
     if (wanted > c->kept_room) {
-        if (!budget_take(c->from.bytes, room - c->kept_room))
+        /* A running exchange cannot be refused any more; the stream is paused, so this is one read at most. */
+        if (c->state == RUNNING)
+            budget_force(c->from.bytes, room - c->kept_room);
+        else if (!budget_take(c->from.bytes, room - c->kept_room))
             return false;
         char *grown = realloc(c->kept, room);
         if (!grown) {
@@ -168,6 +171,10 @@ static void refuse(connection *c, http1_verdict v)
     char text[REFUSAL_BYTES];
     lks_error error;
 
+    if (c->state == RUNNING) { /* the sink has its call */
+        stream_end(c->stream, STREAM_NO_MEMORY);
+        return;
+    }
     c->body.state = HTTP1_BODY_BYTES;
     if (c->exchange) {
         lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", v.why);

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "net/metrics/metrics.h"
 
 static double seconds(struct timeval t)
@@ -57,7 +56,7 @@ static double start_time(void)
 
     clock_gettime(CLOCK_BOOTTIME, &up);
     double ticks = proc_number("/proc/self/stat", ")", START_AFTER_NAME);
-    return (double)(clock_unix_ms() / 1000 - up.tv_sec + (time_t)(ticks / (double)sysconf(_SC_CLK_TCK)));
+    return (double)(time(NULL) - up.tv_sec + (time_t)(ticks / (double)sysconf(_SC_CLK_TCK)));
 }
 
 void metrics_process(metrics_text *t)

@@ -59,6 +59,7 @@ static unsigned gather(const stream *s, uv_buf_t *parts)
 static void taken(stream *s, size_t n)
 {
     s->waiting -= n;
+    s->taken += n;
     s->counts->sent += n;
     n += s->first_done;
     for (stream_block *block; (block = TAILQ_FIRST(&s->output)) && n >= block->len;) {
@@ -77,7 +78,6 @@ static void on_written(uv_write_t *request, int status)
     s->writing = false;
     if (s->state == CLOSING)
         return;
-    s->taken += s->write_len;
     taken(s, s->write_len);
     if (status < 0)
         stream_end(s, STREAM_LOST);

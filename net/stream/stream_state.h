@@ -47,7 +47,7 @@ struct stream {
     size_t waiting;         /* bytes of output */
     size_t first_done;      /* bytes of its first block that the kernel took */
     size_t write_len;       /* bytes of the write in progress */
-    size_t taken;           /* bytes of all finished writes */
+    size_t taken;           /* bytes that the kernel took, without those of the write in progress */
     size_t taken_before;    /* taken_bytes when the timer was set for a write */
     bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* the reason when the timer fires, except during a write */

@@ -2,7 +2,8 @@
  * is one for each request that was taken; calls end once; nothing is held when the connection is gone.
  *
  *   flags (1)  size of pieces (1)  bytes
- *   flags: 1 calls wait until the turn ends; 2 the listener is this machine's; 4 a page of another site is named */
+ *   flags: 1 calls wait until the turn ends; 2 the listener is this machine's; 4 a page of another site is named;
+ *   8 the budget is full while a call runs */
 #include <time.h>
 
 #include "fake_stream.h"
@@ -22,7 +23,7 @@ static struct {
     stream stream;
     sink sink;
     http_site site;
-    bool waits;
+    bool waits, is_full;
     sink_done *done; /* a call that waits */
     void *done_arg;
     const sink_lender *lender;
@@ -82,6 +83,7 @@ static void end(size_t len)
     }
     sink_done *done = here.done;
     here.done = NULL;
+    fake_budget_is_full(false);
     done(here.done_arg, &lks_stock_get_item_method, error.code == LKS_OK ? &item.base : NULL, &error, NULL);
 }
 
@@ -98,6 +100,7 @@ static void take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_do
     here.done = done;
     here.done_arg = done_arg;
     here.lender = call->lender;
+    fake_budget_is_full(here.is_full);
     if (!here.waits)
         end(call->len);
 }
@@ -182,6 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.sink.take = take;
     here.sink.abandon = abandon;
     here.waits = flags & 1;
+    here.is_full = flags & 8;
     here.site =
         (http_site){.sink = &here.sink, .message_bytes_max = 2048, .origins = origins, .n_origins = flags >> 2 & 1};
     const http_server_options options = {.site = &here.site};

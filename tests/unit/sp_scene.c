@@ -43,13 +43,16 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
                  const frames_sender *sender, uint64_t received_ns)
 {
     unsigned peer = fake_caller_number(sender->caller);
+    static const char answer[BIG];
 
     assert_true(received_ns > 0);
     assert_true(here.n < MESSAGES_MAX);
     while (len > 0 && *(const char *)data == 'c' && clock_now_ns() < received_ns + here.costs_ns)
         ;
     here.taken[here.n++] = (taken){port, message, sender->caller, peer, len > 0 ? *(const char *)data : '\0'};
-    if (here.echoes)
+    if (here.answer_len > 0)
+        end_one(here.n - 1, answer, here.answer_len);
+    else if (here.echoes)
         end_one(here.n - 1, data, len);
     else if (count_under_way(peer) >= IN_FLIGHT)
         fake_caller_queues(sender->caller, true);

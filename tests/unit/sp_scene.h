@@ -31,6 +31,7 @@ extern struct sp_scene {
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
     uint64_t costs_ns;            /* the cost of a message of 'c' */
+    size_t answer_len;            /* not 0: each call is answered at once, with so many bytes */
     bool echoes, lets_go, closed; /* lets_go: answers the calls of a lost peer at once */
     int ticks;                    /* of run_until */
 } here;
