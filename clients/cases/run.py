@@ -429,6 +429,10 @@ class Cases(unittest.TestCase):
             failed = self.ask("once", client="c", key="g", result=1, **{"raise": "give up"})
             self.assertEqual((failed.error, failed.detail), ("OnceFailed", "as told"))
 
+    def test_a_function_whose_result_is_too_large_does_not_run_again(self):
+        for result in ("x" * 300000, "small"):
+            self.assertEqual(self.ask("once", client="c", key="k", result=result).error, "OnceFailed")
+
     def test_a_result_whose_answer_was_lost_is_stored_once(self):
         faults = self.through_faults()
         faults.next("Begin", ("lose",))
