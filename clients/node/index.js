@@ -70,7 +70,7 @@ class Client {
     this.calls = {};
     for (const [service, methods] of Object.entries(services))
       this.calls[service] = Object.fromEntries(Object.entries(methods).map(([name, method]) =>
-        [name, (init = {}, options) => this.caller.call(method, requestOf(method, init), options)]));
+        [name, async (init = {}, options) => this.caller.call(method, requestOf(method, init), options)]));
     this.stock = {
       put: async (sku, onHand, options = {}) => {
         if (onHand === undefined) throw new TypeError("onHand: must be given");

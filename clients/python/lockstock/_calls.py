@@ -14,7 +14,7 @@ from typing import Any, Coroutine, Dict, Optional, Protocol, Tuple, TypeVar
 import grpc
 
 from lockstock import _status_pb2 as status_pb2
-from lockstock._target import Target
+from lockstock._target import Target, check_timeout
 from lockstock.errors import CallError
 from lockstock.rpc.v1 import options_pb2
 
@@ -173,8 +173,7 @@ class Caller:
                             code="FAILED_PRECONDITION", reason="wrong_state")
         if timeout is None:
             timeout = self.target.timeout + (request.wait_ms / 1000 if method.waits else 0)
-        if not timeout > 0:
-            raise ValueError(f"timeout: must be more than 0, not {timeout}")
+        check_timeout(timeout)
         tries = _Tries(method, request, timeout, insist)
         error: Optional[CallError] = None
         while True:

@@ -1,6 +1,7 @@
 """The servers of a client, and the metadata of its calls."""
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ def parse(urls: Union[str, Sequence[str]]) -> List[Tuple[str, bool]]:
     return found
 
 
+def check_timeout(seconds: float) -> None:
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"timeout: must be a number of seconds above 0, not {seconds}")
+
+
 def _word(what: str, value: Optional[str]) -> str:
     """A value of the metadata. The message does not have it: it may be secret."""
     if not isinstance(value or "", str):
@@ -70,8 +76,7 @@ class Target:
 
     def __post_init__(self) -> None:
         self.addresses = parse(self.urls)
-        if not self.timeout > 0:
-            raise ValueError(f"timeout: must be more than 0, not {self.timeout}")
+        check_timeout(self.timeout)
         if bool(self.certificate_file) != bool(self.key_file):
             raise ValueError("certificate_file: must be given together with key_file")
         plain = [address for address, tls in self.addresses if not tls]

@@ -117,6 +117,8 @@ class Locks(WithServer):
         refused("grpcs://h:1", certificate_file="x")
         refused("grpcs://h:1", certificate_file="x", ca_file="x")
         refused("grpc://h:1", timeout=0)
+        refused("grpc://h:1", timeout=float("inf"))
+        self.assertRaisesRegex(ValueError, "^timeout: ", self.ls.calls.id.next, id_pb2.NextRequest(), timeout=0)
         refused("grpc://h:1", namespace="a\nb")
 
     def test_a_secret_token_is_in_no_message(self):
