@@ -59,6 +59,7 @@ export interface Held {
 }
 
 export interface OnceOptions<Args extends unknown[], R> {
+  /** A number must be a safe integer. */
   key: (...args: Args) => string | number | bigint;
   leaseMs?: number;
   retainMs?: number;

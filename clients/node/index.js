@@ -10,8 +10,9 @@ import { Keeper, Lease } from "./lib/keeper.js";
 export * from "./lib/errors.js";
 
 const keyOf = (value) => {
-  if (typeof value === "string" || typeof value === "bigint" || Number.isFinite(value)) return String(value);
-  throw new TypeError(`key: must be a string, a number or a bigint, not ${typeof value === "object" && value !== null ? "an object" : String(value)}`);
+  if (typeof value === "string" || typeof value === "bigint" || Number.isSafeInteger(value)) return String(value);
+  const found = typeof value === "object" && value !== null ? "an object" : String(value);
+  throw new TypeError(`key: must be a string, a safe integer or a bigint, not ${found}`);
 };
 const GIVE_BACK_MS = 1000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
 const [EXCLUSIVE, SHARED, PERMIT] = [1, 2, 3];
@@ -421,7 +422,8 @@ const unstored = ({ message }) => ({ kind: COMPLETE, code: FINAL_FAILURE,
   headers: [{ key: "failure", value: detailOf({ message: notStored(message) }) }] });
 /** When to try again; -1 of the contract is never. */
 const later = ({ retryAfterMs }) => (retryAfterMs > 0n ? Number(retryAfterMs) : undefined);
-const detailOf = (error) => String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4);
+// Without half characters, which a request refuses.
+const detailOf = (error) => String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4).replace(/\p{Surrogate}/gu, "\ufffd");
 const linesOf = (lines) => Object.entries(lines).map(([sku, quantity]) => ({ sku, quantity }));
 
 function groupOf(group, lines) {

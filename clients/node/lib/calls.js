@@ -94,8 +94,9 @@ function unreachable(servers, why) {
 }
 
 /** A value of the metadata. The message does not have it: it may be secret. */
-function word(what, value = "") {
-  const found = String(value ?? "").trim();
+function word(what, value) {
+  if (typeof (value ?? "") !== "string") throw new TypeError(`${what}: must be a string`);
+  const found = (value ?? "").trim();
   if (!/^[ -~]*$/.test(found)) throw new TypeError(`${what}: must be one line of ASCII`);
   return found;
 }
@@ -109,7 +110,7 @@ export class Caller {
     for (const [name, value] of Object.entries({ caFile, certificateFile, serverName }))
       if (plain && value) throw new TypeError(`${name}: needs grpcs://, which ${plain.address} is not`);
     Object.assign(this, { token, namespace: word("namespace", namespace), timeoutMs, current: 0 });
-    if (typeof token !== "function") this.token = word("token", token);
+    if (typeof token !== "function") word("token", token);
     this.servers = addresses.map(({ address, tls }) => ({ address, client: new grpc.Client(address,
       tls ? grpc.credentials.createSsl(read(caFile), read(keyFile), read(certificateFile)) : grpc.credentials.createInsecure(),
       { ...CHANNEL_OPTIONS, ...(serverName ? { "grpc.ssl_target_name_override": serverName } : {}) }) }));
@@ -163,7 +164,8 @@ export class Caller {
   metadata(token) {
     const metadata = new grpc.Metadata();
     if (this.namespace) metadata.set("lockstock-namespace", this.namespace);
-    if (word("token", token)) metadata.set("authorization", `Bearer ${word("token", token)}`);
+    const secret = word("token", token);
+    if (secret) metadata.set("authorization", `Bearer ${secret}`);
     return metadata;
   }
 

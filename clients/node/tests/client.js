@@ -66,7 +66,7 @@ const entering = (key, more = {}) => ({ group: key, once: { scope: "sale", key }
 
 test("an entry is renewed, and its result is replayed", () => withServer(async (ls) => {
   await ls.stock.put("lamp", 2, { group: "kept" });
-  const first = await ls.enter(entering("kept", { leaseMs: 6000 }), async (entry) => {
+  const first = await ls.enter(entering("kept", { leaseMs: 12_000 }), async (entry) => {
     const left = async () => (await ls.calls.lock.inspect({ group: "kept", name: "kept" })).holders[0].leaseMs;
     for (let before = await left(), now; (now = await left()) <= before; before = now) // until it is renewed
       await new Promise((done) => setTimeout(done, 20));
@@ -123,7 +123,7 @@ test("a failure that nobody answers is stored later", () => withServer(async (ls
   const away = connect(fake.url, { timeoutMs: 500 });
   const once = away.once("away", { key: () => "k", leaseMs: 600_000 }, async () => {
     await fake.kill();
-    throw new GiveUp("as told");
+    throw new GiveUp("as told \ud800");
   });
   await assert.rejects(once(), { name: "OnceDoubtful" });
   await fake.start();
@@ -134,7 +134,7 @@ test("a failure that nobody answers is stored later", () => withServer(async (ls
 test("wrong arguments are named, and nothing is sent", () => withServer(async (ls) => {
   const refused = async (name, call) => assert.rejects(async () => call(), { name: "TypeError", message: new RegExp(`^${name}: `) });
   const body = () => assert.fail("it runs");
-  for (const key of [undefined, null, NaN, { a: 1 }, true]) await refused("key", ls.once("s", { key: () => key }, body));
+  for (const key of [undefined, null, NaN, 2 ** 60, { a: 1 }, true]) await refused("key", ls.once("s", { key: () => key }, body));
   await refused("lease", () => ls.lock("a", { lease: 60_000 }, body));
   await refused("lease", () => ls.once("s", { key: () => "k", lease: 1 }, body));
   await refused("encod", () => ls.enter(entering("k"), body, { encod: String }));

@@ -13,7 +13,6 @@ from lockstock.v1 import guard_pb2 as pb2
 from lockstock.v1 import idempotency_pb2
 
 METHODS = methods_of(pb2)
-DETAIL_BYTES_MAX = 1024
 LEASE_MS = 30000
 PARTS = ("once", "stock", "locks")
 
@@ -142,8 +141,7 @@ class HeldEntry:
             return
         end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE, body=self._end.body, code=self._end.code)
         if isinstance(error, GiveUp):
-            detail = error.detail.encode()[:DETAIL_BYTES_MAX].decode(errors="ignore")
-            end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=detail)
+            end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=_once.cut(error.detail))
         detail = ""
         try:
             answer = await self._end_with(end)

@@ -78,10 +78,14 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def cut(detail: object) -> str:
+    """The detail of a failure as a server takes it."""
+    return str(detail).encode(errors="replace")[:DETAIL_BYTES_MAX].decode(errors="ignore").replace("\0", "")
+
+
 def _failed(request: Any, fence: int, kind: int, detail: str) -> Tuple[Method, Any]:
-    cut = detail.encode(errors="replace")[:DETAIL_BYTES_MAX].decode(errors="ignore").replace("\0", "")
     return METHODS["Fail"], pb2.FailRequest(scope=request.scope, key=request.key, fence=fence,
-                                            kind=kind, detail=cut)  # type: ignore[arg-type]
+                                            kind=kind, detail=cut(detail))  # type: ignore[arg-type]
 
 
 def _unused(request: Any, fence: int) -> Tuple[Method, Any]:
@@ -197,7 +201,7 @@ def key_of(value: Any) -> str:
     """The key as text. Of another type, different calls could have the same text, or equal ones different texts."""
     if not isinstance(value, (str, int, uuid.UUID)) or isinstance(value, bool):
         raise TypeError(f"key: must be a str, an int or a UUID, not {type(value).__name__}")
-    return str(value)
+    return str(int(value) if isinstance(value, int) else value)
 
 
 def request_of(options: OnceOptions, args: Any, kwargs: Any) -> Any:

@@ -220,7 +220,7 @@ class Entries(WithServer):
         with self.assertRaises(lockstock.GiveUp):
             with self.ls.enter(self.request("failed")) as entry:
                 self.assertEqual(entry.attempt, 2)
-                raise lockstock.GiveUp("no money")
+                raise lockstock.GiveUp("no money \ud800")
         with self.ls.enter(self.request("failed")) as again:
             self.assertEqual(again.result.code, -1)
         self.assertEqual(self.ls.stock.get("lamp", group="failed").available, 1)
