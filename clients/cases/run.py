@@ -316,8 +316,8 @@ class Cases(unittest.TestCase):
 
     def test_a_blocked_event_loop_loses_no_lock(self):
         self.only_asyncio()
-        self.take("x", lease=3)
-        self.ask("block", seconds=10)
+        self.take("x", lease=6)
+        self.ask("block", seconds=13)
         self.assertFalse(self.ask("state", id="x").lost)
         self.assertIsNone(self.ask("release", id="x").error)
 
