@@ -251,8 +251,9 @@ static lks_once_verdict run_once(void *arg, lks_once_attempt *attempt)
     if (*raise)
         return strcmp(raise, "error") == 0 ? LKS_ONCE_RETRY : LKS_ONCE_GIVE_UP;
     char *result = json_dumps(json_object_get(c->ask, "result"), JSON_ENCODE_ANY);
-    lks_once_return(attempt, 0, result, strlen(result));
-    return LKS_ONCE_STORE;
+    lks_code code = lks_once_return(attempt, 0, result, strlen(result));
+    free(result);
+    return code == LKS_OK ? LKS_ONCE_STORE : LKS_ONCE_GIVE_UP;
 }
 
 static void do_once(struct command *c)

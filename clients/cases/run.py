@@ -316,8 +316,8 @@ class Cases(unittest.TestCase):
 
     def test_a_blocked_event_loop_loses_no_lock(self):
         self.only_asyncio()
-        self.take("x", lease=3)
-        self.ask("block", seconds=10)
+        self.take("x", lease=6)
+        self.ask("block", seconds=13)
         self.assertFalse(self.ask("state", id="x").lost)
         self.assertIsNone(self.ask("release", id="x").error)
 
@@ -428,6 +428,10 @@ class Cases(unittest.TestCase):
         for _ in range(2):
             failed = self.ask("once", client="c", key="g", result=1, **{"raise": "give up"})
             self.assertEqual((failed.error, failed.detail), ("OnceFailed", "as told"))
+
+    def test_a_function_whose_result_is_too_large_does_not_run_again(self):
+        for result in ("x" * 300000, "small"):
+            self.assertEqual(self.ask("once", client="c", key="k", result=result).error, "OnceFailed")
 
     def test_a_result_whose_answer_was_lost_is_stored_once(self):
         faults = self.through_faults()

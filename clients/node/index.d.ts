@@ -6,14 +6,14 @@ import type { Calls } from "./calls.js";
 export type * from "./calls.js";
 
 export interface ConnectOptions {
-  /** A bearer token, or a function that returns one and is called for each try. */
+  /** A bearer token, or a function that returns one and is called for each try. White space around it is ignored. */
   token?: string | (() => string | Promise<string>);
   namespace?: string;
   /** The timeout of a call, without its wait; 5000. */
   timeoutMs?: number;
   /** The holder's name for others; by default host:pid. */
   owner?: string;
-  /** PEM files, for grpcs://. */
+  /** PEM files, and the name in the certificate; for grpcs:// only. certificateFile and keyFile are given together. */
   caFile?: string;
   certificateFile?: string;
   keyFile?: string;
@@ -21,7 +21,7 @@ export interface ConnectOptions {
 }
 
 /** A client of one server, or of several on one store: "grpc://a:7701,b:7701". It connects with the first call. Throws TypeError
- * for a URL that it cannot use. */
+ * for a URL or an option that it cannot use. All functions of a client throw TypeError for options that they do not have. */
 export function connect(urls: string | string[], options?: ConnectOptions): Client;
 
 export interface LockOptions {
@@ -59,6 +59,7 @@ export interface Held {
 }
 
 export interface OnceOptions<Args extends unknown[], R> {
+  /** A number must be a safe integer. */
   key: (...args: Args) => string | number | bigint;
   leaseMs?: number;
   retainMs?: number;
@@ -92,6 +93,7 @@ export interface Decision {
   banned: boolean;
   limit: number;
   remaining: number;
+  /** When the same call may be allowed; undefined: now, or never. */
   retryAfterMs?: number;
   replayed: boolean;
 }
@@ -127,13 +129,14 @@ export interface Client {
   lock<R>(names: string | string[], options: LockOptions, body: (held: Held) => R | Promise<R>): Promise<R>;
   /** Takes a lock, which must be released. */
   acquire(names: string | string[], options?: LockOptions): Promise<Held>;
-  /** Of all calls with the same key, the first runs `body`, and the others get its result. An exception lets the next caller run
-   * it again, GiveUp does not. */
+  /** Of all calls with the same key, the first runs `body`. All get its result from encode and decode (JSON). An exception lets the next
+   * caller run it again, GiveUp does not. Nor does a result over 256 KiB, or one that `encode` refuses: all callers get OnceFailed. */
   once<Args extends unknown[], R>(scope: string, options: OnceOptions<Args, R>,
     body: (...args: [...Args, Attempt]) => R | Promise<R>): (...args: Args) => Promise<R>;
   /** Runs `body` while it holds the parts of the request: an attempt, limits, stock and locks, all or none (docs/enter.md). The result of
    * `body` is stored; if an earlier attempt has stored one, `body` does not run. An exception lets the next caller run
-   * it, GiveUp does not. Rejects with EnterRefused, HoldEnded, OnceSuperseded and OnceFailed. */
+   * it, GiveUp does not. With `once`, all callers get the result from encode and decode (JSON); if it cannot be stored, all get
+   * OnceFailed, and the stock is sold. Rejects with EnterRefused, HoldEnded, OnceSuperseded and OnceFailed. */
   enter<R>(request: EnterRequest, body: (entry: Entry) => R | Promise<R>,
     options?: { encode?: (value: R) => string | Uint8Array; decode?: (stored: string) => R }): Promise<R>;
   /** Failures reject with CallError, and are never a decision. */
@@ -172,10 +175,11 @@ export class LockTimedOut extends LockBusy {}
 export class LockLost extends LockstockError {}
 export class OnceInProgress extends LockstockError {}
 export class OnceMismatch extends LockstockError {}
-/** The attempt gave up; `detail` is its text. */
+/** The attempt gave up, or its result cannot be stored: it is too large, or `encode` refuses it. That is stored, and all later callers
+ * get it. `detail` is the text. */
 export class OnceFailed extends LockstockError { readonly detail: string }
 export class OnceSuperseded extends LockstockError {}
-/** The function ran, but no server confirmed that its `result` is stored. */
+/** The function ran, but no server confirmed that its `result`, or its failure, is stored. */
 export class OnceDoubtful extends LockstockError { readonly result: unknown }
 /** Nothing was taken. outcome: "LIMITED", "IN_PROGRESS", "MISMATCH", "OUT_OF_STOCK", "BUSY", "TIMED_OUT" or "TOKEN_SPENT". */
 export class EnterRefused extends LockstockError { readonly outcome: string; readonly answer: EnterAnswer }

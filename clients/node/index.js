@@ -1,7 +1,7 @@
 /** Locks that renew themselves, stock, calls that run once, limits and ids from lockstockd. index.d.ts describes the API. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { Caller, nowMs } from "./lib/calls.js";
+import { Caller, none, nowMs } from "./lib/calls.js";
 import { registry, requestOf, services } from "./lib/contract.js";
 import { CallError, EnterRefused, GiveUp, HoldEnded, LockBusy, LockLost, LockstockError, LockTimedOut, OnceDoubtful, OnceFailed, OnceInProgress,
   OnceMismatch, OnceSuperseded, SoldOut, StockRefused } from "./lib/errors.js";
@@ -9,6 +9,11 @@ import { Keeper, Lease } from "./lib/keeper.js";
 
 export * from "./lib/errors.js";
 
+const keyOf = (value) => {
+  if (typeof value === "string" || typeof value === "bigint" || Number.isSafeInteger(value)) return String(value);
+  const found = typeof value === "object" && value !== null ? "an object" : String(value);
+  throw new TypeError(`key: must be a string, a safe integer or a bigint, not ${found}`);
+};
 const GIVE_BACK_MS = 1000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
 const [EXCLUSIVE, SHARED, PERMIT] = [1, 2, 3];
 const [COMPLETE, RETRYABLE, FINAL] = [1, 2, 3]; // kinds of a Leave
@@ -66,11 +71,18 @@ class Client {
     this.calls = {};
     for (const [service, methods] of Object.entries(services))
       this.calls[service] = Object.fromEntries(Object.entries(methods).map(([name, method]) =>
-        [name, (init = {}, options) => this.caller.call(method, requestOf(method, init), options)]));
+        [name, async (init = {}, options) => this.caller.call(method, requestOf(method, init), options)]));
     this.stock = {
-      put: async (sku, onHand, options = {}) => (await this.calls.stock.putItem({ sku, onHand, ...options })).item,
-      get: async (sku, { group = "" } = {}) => (await this.calls.stock.getItem({ sku, group })).item,
-      deduct: async (orderId, lines, { buyer = "", group } = {}) => {
+      put: async (sku, onHand, options = {}) => {
+        if (onHand === undefined) throw new TypeError("onHand: must be given");
+        return (await this.calls.stock.putItem({ ...options, sku, onHand })).item;
+      },
+      get: async (sku, { group = "", ...rest } = {}) => {
+        none(rest);
+        return (await this.calls.stock.getItem({ sku, group })).item;
+      },
+      deduct: async (orderId, lines, { buyer = "", group, ...rest } = {}) => {
+        none(rest);
         const answer = await this.calls.stock.deduct({ group: groupOf(group, lines), orderId, buyerId: buyer, lines: linesOf(lines) });
         if (outcome("Deduct", answer.outcome) !== "DEDUCTED") refuse(orderId, outcome("Deduct", answer.outcome), answer.lines);
         return { replayed: answer.replayed, lines: answer.lines };
@@ -90,7 +102,8 @@ class Client {
   }
 
   async acquire(names, { leaseMs = 10000, waitMs = 0, group = "", shared = [], capacity, permits = 1, maxHoldMs, owner = this.owner,
-    signal } = {}) {
+    signal, ...rest } = {}) {
+    none(rest);
     const mode = (name, kind) => ({ name, mode: kind });
     const targets = capacity ? [names].flat().map((name) => ({ name, mode: PERMIT, permits, capacity }))
       : [...[names].flat().map((name) => mode(name, EXCLUSIVE)), ...shared.map((name) => mode(name, SHARED))];
@@ -145,10 +158,11 @@ class Client {
     return result;
   }
 
-  once(scope, { key, leaseMs = 30000, retainMs = 86400000, waitMs = 0, fingerprint, encode = JSON.stringify, decode = JSON.parse },
-    body) {
+  once(scope, { key, leaseMs = 30000, retainMs = 86400000, waitMs = 0, fingerprint, encode = JSON.stringify, decode = JSON.parse,
+    ...rest }, body) {
+    none(rest);
     return async (...args) => {
-      const request = { scope, key: String(key(...args)), attemptToken: newId(), leaseMs, retainMs, waitMs,
+      const request = { scope, key: keyOf(key(...args)), attemptToken: newId(), leaseMs, retainMs, waitMs,
         fingerprint: fingerprint ? Buffer.from(fingerprint(...args)) : new Uint8Array() };
       const begun = await this.begin(request);
       if (begun.result) {
@@ -167,9 +181,11 @@ class Client {
         stored = Buffer.from(encode(value) ?? "null");
       } catch (error) {
         // The function has run, and must not run again.
-        return await this.fail(request, begun, new GiveUp(`the result cannot be stored: ${error.message}`));
+        return await this.fail(request, begun, new GiveUp(notStored(error.message)), value);
       }
-      return await this.complete(request, begun, value, stored);
+      const refused = await this.complete(request, begun, value, stored);
+      if (refused) return await this.fail(request, begun, new GiveUp(notStored(refused.message)), value);
+      return decode(stored.toString());
     };
   }
 
@@ -204,33 +220,42 @@ class Client {
     return { attempt: Number(answer.attempt), fence: answer.fence, lease };
   }
 
+  /** Stores the result. Resolves to the error if a server refuses the result itself. */
   async complete({ scope, key }, { fence, lease }, value, body) {
     try {
       const answer = await this.calls.idempotency.complete({ scope, key, fence, body },
         { timeoutMs: Math.max(lease.remainingMs, this.caller.timeoutMs), insist: true });
       if (outcome("Complete", answer.outcome) !== "STORED") throw superseded({ scope, key });
-      return value;
+      return undefined;
     } catch (error) {
-      if (!(error instanceof CallError) || error.code === "INVALID_ARGUMENT") throw error;
+      if (isRefused(error)) return error;
+      if (!(error instanceof CallError)) throw error;
       throw new OnceDoubtful(`${scope}/${key}: no server confirmed its result: ${error.message}`, { applied: "MAYBE", result: value, cause: error });
     } finally {
       lease.end();
     }
   }
 
-  async fail({ scope, key }, { fence, lease }, error) {
+  async fail({ scope, key }, { fence, lease }, error, value) {
     lease.end();
-    const detail = detailOf(error);
+    const detail = detailOf(error), request = { scope, key, fence, kind: error instanceof GiveUp ? 2 : 1, detail };
+    const later = () => this.keeper.insist({ service: "idempotency", name: "fail", request });
     if (!(error instanceof GiveUp)) {
-      this.keeper.insist({ service: "idempotency", name: "fail", request: { scope, key, fence, kind: 1, detail } });
+      later();
       throw error;
     }
-    const answer = await this.calls.idempotency.fail({ scope, key, fence, kind: 2, detail }, { insist: true });
+    const answer = await this.calls.idempotency.fail(request, { insist: true }).catch((failure) => {
+      later();
+      if (!(failure instanceof CallError)) throw failure;
+      throw new OnceDoubtful(`${scope}/${key}: no server confirmed its failure (${detail}): ${failure.message}`,
+        { applied: "MAYBE", result: value, cause: failure });
+    });
     if (outcome("Fail", answer.outcome) !== "STORED") throw superseded({ scope, key });
     throw gaveUp({ scope, key }, detail);
   }
 
-  async enter(init, body, { encode = JSON.stringify, decode = JSON.parse } = {}) {
+  async enter(init, body, { encode = JSON.stringify, decode = JSON.parse, ...rest } = {}) {
+    none(rest);
     const request = { leaseMs: 30000, owner: this.owner, ...init, token: init.token || newId() };
     const { group, token, once, stock, locks, leaseMs } = request, parts = { group, token, once, stock, locks };
     const canGiveBack = Boolean(once || locks || stock?.holdMs), undo = { ...parts, kind: RETRYABLE };
@@ -251,8 +276,7 @@ class Client {
     }
     if (what !== "ENTERED") {
       if (doubt && canGiveBack) await this.spend("guard", "leave", undo);
-      const retryAfterMs = Number(answer.retryAfterMs) || undefined;
-      throw new EnterRefused(`refused: ${what}`, { outcome: what, answer, retryAfterMs });
+      throw new EnterRefused(`refused: ${what}`, { outcome: what, answer, retryAfterMs: later(answer) });
     }
     const renewal = { ...parts, leaseMs };
     const renews = Boolean(once || locks);
@@ -282,21 +306,26 @@ class Client {
       }
       end = { kind: FINAL, detail: detailOf(error) };
     }
+    lease?.end();
     try {
       if (once && end.kind === COMPLETE) end.body = Buffer.from(encode(value) ?? "null");
     } catch (error) {
-      // The body has run, and must not run again.
-      end = { kind: FINAL, detail: `the result cannot be stored: ${error.message}` };
+      end = unstored(error);
     }
-    lease?.end();
-    if (canGiveBack) await this.leave({ ...parts, ...end }, giveBack, leaseMs);
-    if (end.kind === FINAL) throw gaveUp(once ?? { scope: group, key: token }, end.detail);
-    return value;
+    if (canGiveBack) {
+      await this.leave({ ...parts, ...end }, giveBack, leaseMs).catch((error) => {
+        if (!isRefused(error) || !end.body) throw error;
+        end = unstored(error);
+        return this.leave({ ...parts, ...end }, giveBack, leaseMs);
+      });
+    }
+    if (end.kind === FINAL || end.code) throw gaveUp(once ?? { scope: group, key: token }, end.detail ?? end.headers[0].value);
+    return end.body ? decode(end.body.toString()) : value;
   }
 
   async leave(request, giveBack, leaseMs) {
     const left = await this.calls.guard.leave(request, { timeoutMs: Math.max(leaseMs, this.caller.timeoutMs), insist: true }).catch((error) => {
-      this.keeper.insist({ service: "guard", name: "leave", request });
+      if (!isRefused(error)) this.keeper.insist({ service: "guard", name: "leave", request });
       throw error;
     });
     const what = outcome("Leave", left.outcome);
@@ -307,8 +336,10 @@ class Client {
   }
 
   async limit(key, { policy, limit, periodMs, algorithm = "SLIDING_WINDOW", burst = 0, cost = 1, group = "", peek = false,
-    requestId = "" }) {
-    if ((policy === undefined) === (limit === undefined)) throw new TypeError("policy: must be given, or limit and periodMs");
+    requestId = "", ...rest }) {
+    none(rest);
+    if (policy !== undefined && limit !== undefined) throw new TypeError("policy: must not be given together with limit");
+    if (policy === undefined && limit === undefined) throw new TypeError("policy: must be given, or limit and periodMs");
     const number = registry.getEnum("lockstock.v1.Algorithm").values.find(({ localName }) => localName === algorithm)?.number;
     if (number === undefined) throw new TypeError(`algorithm: ${algorithm} is unknown`);
     const spec = policy !== undefined ? { case: "policy", value: policy }
@@ -316,10 +347,11 @@ class Client {
     const answer = await this.calls.rateLimit.check({ group, rules: [{ key, spec }], cost, peek, requestId });
     const [rule] = answer.rules, what = outcome("Check", answer.outcome);
     return { allowed: what === "ALLOWED", banned: what === "BANNED", limit: Number(rule.limit), remaining: Number(rule.remaining),
-      retryAfterMs: what === "ALLOWED" ? undefined : Number(answer.retryAfterMs) || undefined, replayed: answer.replayed };
+      retryAfterMs: what === "ALLOWED" ? undefined : later(answer), replayed: answer.replayed };
   }
 
-  async reserve(orderId, lines, { holdMs, keepMs = 0, buyer = "", group }, body) {
+  async reserve(orderId, lines, { holdMs, keepMs = 0, buyer = "", group, ...rest }, body) {
+    none(rest);
     const request = { group: groupOf(group, lines), orderId, buyerId: buyer, lines: linesOf(lines), holdMs };
     const id = { group: request.group, orderId };
     const cancelLater = () => this.keeper.insist({ service: "stock", name: "cancel", request: id });
@@ -336,7 +368,8 @@ class Client {
     const lease = new Lease(this.keeper, { kind: "hold", what: `the hold of order ${orderId}`, request: { ...id, holdMs },
       leaseMs: holdMs, leftMs: Number(answer.holdMs), sent, stopAt: sent + keepMs });
     let open = true; // false once Confirm was tried: without an answer it may have sold the units
-    const confirm = async ({ reacquire = false } = {}) => {
+    const confirm = async ({ reacquire = false, ...unknown } = {}) => {
+      none(unknown);
       open = false;
       const told = await this.calls.stock.confirm({ ...id, reacquireIfExpired: reacquire }, { insist: true }).catch((error) => {
         open = error.applied === "NO";
@@ -352,14 +385,16 @@ class Client {
     }
   }
 
-  async ids(count = 1, { kind = "uuid7", name = "" } = {}) {
+  async ids(count = 1, { kind = "uuid7", name = "", ...rest } = {}) {
+    none(rest);
     const number = { uuid7: 2, snowflake: 1, sequence: 3 }[kind];
     if (!number) throw new TypeError(`kind: must be uuid7, snowflake or sequence, not ${kind}`);
     const answer = await this.calls.id.next({ kind: number, name, count });
     return answer.uuids.length ? answer.uuids : answer.ids;
   }
 
-  async *ledger(group, { after = "", waitMs = 0 } = {}) {
+  async *ledger(group, { after = "", waitMs = 0, ...rest } = {}) {
+    none(rest);
     for (;;) {
       const page = await this.calls.stock.readLedger({ group, after, waitMs });
       if (outcome("ReadLedger", page.outcome) !== "OK")
@@ -370,18 +405,30 @@ class Client {
     }
   }
 
-  async close({ withinMs = 2000 } = {}) {
+  async close({ withinMs = 2000, ...rest } = {}) {
+    none(rest);
     await this.keeper.close(withinMs);
     this.caller.close();
   }
 }
 
 const superseded = ({ scope, key }) => new OnceSuperseded(`the attempt at ${scope}/${key}: another one has taken over`, { reason: "lease_lost" });
-const gaveUp = ({ scope, key }, detail) => new OnceFailed(`the attempt at ${scope}/${key} gave up: ${detail}`, { detail });
-const detailOf = (error) => String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4);
+const gaveUp = ({ scope, key }, detail) => new OnceFailed(`the attempt at ${scope}/${key} failed for good: ${detail}`, { detail });
+const notStored = (why) => `the function ran, but its result cannot be stored: ${why}`;
+/** Whether a server refuses the result itself: it is too large. */
+const isRefused = (error) => error instanceof CallError && (error.code === "INVALID_ARGUMENT" || error.reason === "too_large");
+/** The end of an entry whose result cannot be stored: its body has run, and must not run again. */
+const unstored = ({ message }) => ({ kind: COMPLETE, code: FINAL_FAILURE,
+  headers: [{ key: "failure", value: detailOf({ message: notStored(message) }) }] });
+/** When to try again; -1 of the contract is never. */
+const later = ({ retryAfterMs }) => (retryAfterMs > 0n ? Number(retryAfterMs) : undefined);
+// Without half characters, which a request refuses.
+const detailOf = (error) => String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4).replace(/\p{Surrogate}/gu, "\ufffd");
 const linesOf = (lines) => Object.entries(lines).map(([sku, quantity]) => ({ sku, quantity }));
 
 function groupOf(group, lines) {
+  if (lines === null || typeof lines !== "object" || Array.isArray(lines)) throw new TypeError("lines: must be an object of quantities");
+  if (Object.keys(lines).length === 0) throw new TypeError("lines: must have at least one sku");
   if (group) return group;
   if (Object.keys(lines).length !== 1) throw new TypeError("group: must be given for an order of several skus");
   return Object.keys(lines)[0];
@@ -392,4 +439,7 @@ function refuse(orderId, what, lines) {
   throw new (what === "SOLD_OUT" ? SoldOut : StockRefused)(`order ${orderId}: ${what}${left && ` (${left} left)`}`, { outcome: what, lines });
 }
 
-export const connect = (urls, options = {}) => new Client({ urls, ...options });
+export function connect(urls, { token, namespace, timeoutMs, owner, caFile, certificateFile, keyFile, serverName, ...rest } = {}) {
+  none(rest);
+  return new Client({ urls, token, namespace, timeoutMs, owner, caFile, certificateFile, keyFile, serverName });
+}

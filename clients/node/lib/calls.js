@@ -18,12 +18,19 @@ export const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
 /** When a lease counts as lost, in ns: a tenth (1 s at most) before it can have ended. */
 export const lostAt = (sentMs, leftMs) => BigInt(Math.round((sentMs + leftMs - Math.min(leftMs / 10, 1000)) * 1e6));
 export const isTemporary = (error) => error.code === "UNAVAILABLE" || TEMPORARY.has(error.code);
+/** Throws TypeError for options that nobody takes: `const { known, ...rest } = options; none(rest);`. */
+export function none(rest) {
+  for (const name of Object.keys(rest)) throw new TypeError(`${name}: there is no such option`);
+}
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** [{address, tls}] of "grpc://h1:7701,h2:7701", or of a list of such URLs. */
 function parse(urls) {
   let scheme = "";
-  return [urls].flat().flatMap((url) => url.split(",")).map((part) => {
+  const texts = [urls].flat();
+  if (texts.length === 0 || !texts.every((url) => typeof url === "string"))
+    throw new TypeError(`url: must be a string or an array of strings, not ${String(urls)}`);
+  return texts.flatMap((url) => url.split(",")).map((part) => {
     const found = /^(?:(grpc|grpcs|grpc\+unix):\/\/)?(.+)$/.exec(part.trim());
     scheme = found?.[1] ?? scheme;
     if (!found || !scheme || found[2].includes("://") || (scheme !== "grpc+unix" && !/:\d+$/.test(found[2])))
@@ -73,6 +80,10 @@ function errorOf(error) {
   return new CallError(error.details || code, { ...told, code, applied: said ?? "MAYBE", retryAfterMs: after && Number(after) });
 }
 
+function checkTimeout(ms) {
+  if (!(ms > 0)) throw new TypeError(`timeoutMs: must be more than 0, not ${ms}`);
+}
+
 const isSet = (message, [name, ...rest]) => rest.length === 0 ? Boolean(message[name])
   : message[name].length > 0 && message[name].every((one) => isSet(one, rest));
 
@@ -82,11 +93,25 @@ function unreachable(servers, why) {
   return new CallError(`no server can be reached: ${names}${why && `: ${why}`}`, { code: "UNAVAILABLE", reason: "server_unreachable" });
 }
 
+/** A value of the metadata. The message does not have it: it may be secret. */
+function word(what, value) {
+  if (typeof (value ?? "") !== "string") throw new TypeError(`${what}: must be a string`);
+  const found = (value ?? "").trim();
+  if (!/^[ -~]*$/.test(found)) throw new TypeError(`${what}: must be one line of ASCII`);
+  return found;
+}
+
 export class Caller {
   constructor({ urls, token, namespace, timeoutMs = 5000, caFile, certificateFile, keyFile, serverName }) {
     const read = (file) => file ? readFileSync(file) : null;
-    Object.assign(this, { token, namespace, timeoutMs, current: 0 });
-    this.servers = parse(urls).map(({ address, tls }) => ({ address, client: new grpc.Client(address,
+    const addresses = parse(urls), plain = addresses.find(({ tls }) => !tls);
+    checkTimeout(timeoutMs);
+    if (Boolean(certificateFile) !== Boolean(keyFile)) throw new TypeError("certificateFile: must be given together with keyFile");
+    for (const [name, value] of Object.entries({ caFile, certificateFile, serverName }))
+      if (plain && value) throw new TypeError(`${name}: needs grpcs://, which ${plain.address} is not`);
+    Object.assign(this, { token, namespace: word("namespace", namespace), timeoutMs, current: 0 });
+    if (typeof token !== "function") word("token", token);
+    this.servers = addresses.map(({ address, tls }) => ({ address, client: new grpc.Client(address,
       tls ? grpc.credentials.createSsl(read(caFile), read(keyFile), read(certificateFile)) : grpc.credentials.createInsecure(),
       { ...CHANNEL_OPTIONS, ...(serverName ? { "grpc.ssl_target_name_override": serverName } : {}) }) }));
   }
@@ -139,7 +164,8 @@ export class Caller {
   metadata(token) {
     const metadata = new grpc.Metadata();
     if (this.namespace) metadata.set("lockstock-namespace", this.namespace);
-    if (token) metadata.set("authorization", `Bearer ${token}`);
+    const secret = word("token", token);
+    if (secret) metadata.set("authorization", `Bearer ${secret}`);
     return metadata;
   }
 
@@ -159,7 +185,9 @@ export class Caller {
 
   /** {answer, doubt}; doubt: an earlier, unanswered try may have been applied. Rejects with CallError, or the
    * signal's reason. */
-  async callTold(method, request, { timeoutMs, insist = false, signal } = {}) {
+  async callTold(method, request, { timeoutMs, insist = false, signal, ...rest } = {}) {
+    none(rest);
+    if (timeoutMs !== undefined) checkTimeout(timeoutMs);
     if (method.fills && !isSet(request, method.naturalId)) request[method.naturalId[0]] = randomBytes(16).toString("hex");
     const repeats = method.reads || (method.naturalId.length > 0 && isSet(request, method.naturalId));
     const wait = method.waits ? Number(request.waitMs) : 0;
@@ -168,6 +196,7 @@ export class Caller {
     let error;
     for (;;) {
       this.throwAborted(signal, applied);
+      if (this.closed) throw new CallError("the client is closed", { code: "CANCELLED", applied });
       const left = deadline - nowMs();
       const server = this.connected() ?? await this.choose(left);
       if (!server) throw Object.assign(error ?? unreachable(this.servers, await this.why()), { applied });
@@ -180,7 +209,7 @@ export class Caller {
       this.throwAborted(signal, "MAYBE");
       const lost = error.code === "UNAVAILABLE" || error.reason === "deadline_exceeded";
       if (lost) this.fails(server);
-      const again = (lost && (error.applied === "NO" || repeats)) || (insist && error.applied === "NO" && TEMPORARY.has(error.code));
+      const again = (lost && (error.applied === "NO" || repeats)) || (insist && error.applied === "NO" && TEMPORARY.has(error.code) && error.reason !== "too_large");
       if (RANK[error.applied] < RANK[applied]) error.applied = applied;
       applied = error.applied;
       if (applied !== "NO" && method.firstTry) request[method.firstTry] = false;

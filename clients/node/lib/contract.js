@@ -1,5 +1,5 @@
 // The methods of lockstock's .proto files, from the descriptors that protoc wrote into lockstock.binpb.
-import { create, createFileRegistry, fromBinary, getOption, toBinary } from "@bufbuild/protobuf";
+import { create, createFileRegistry, fromBinary, getOption, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { readFileSync } from "node:fs";
 
@@ -36,7 +36,35 @@ for (const type of registry) {
     type.methods.map((method) => [method.localName, methodOf(type, method)]));
 }
 
-/** Throws TypeError for a name that the message does not have, which would otherwise be dropped silently. */
+const INT64 = new Set([ScalarType.INT64, ScalarType.UINT64, ScalarType.SINT64, ScalarType.FIXED64, ScalarType.SFIXED64]);
+const UNSIGNED = new Set([ScalarType.UINT64, ScalarType.FIXED64, ScalarType.UINT32, ScalarType.FIXED32]);
+
+/** Whether a value is a whole number of the type; undefined: of an enum. */
+function isWhole(type, value) {
+  const bits = INT64.has(type) ? 64 : 32;
+  if (!Number.isSafeInteger(value) && (bits === 32 || typeof value !== "bigint")) return false;
+  return BigInt(value) === (UNSIGNED.has(type) ? BigInt.asUintN(bits, BigInt(value)) : BigInt.asIntN(bits, BigInt(value)));
+}
+
+/** What a value must be, if it is not. A text with half a character would be sent as another text. */
+function wrong(field, value) {
+  if (field.message) return undefined;
+  if (field.scalar === ScalarType.STRING)
+    return typeof value !== "string" ? "a string" : /\p{Surrogate}/u.test(value) ? "well-formed Unicode" : undefined;
+  if (field.scalar === ScalarType.BYTES) return value instanceof Uint8Array ? undefined : "a Uint8Array";
+  if (field.scalar === ScalarType.BOOL) return typeof value === "boolean" ? undefined : "a boolean";
+  if (field.scalar === ScalarType.DOUBLE) return typeof value === "number" ? undefined : "a number";
+  return isWhole(field.scalar, value) ? undefined : "a whole number in its range";
+}
+
+function checkField(field, value, path) {
+  const kind = wrong(field, value);
+  if (kind) throw new TypeError(`${path}: must be ${kind}`);
+  if (field.message) check(field.message, value, path);
+}
+
+/** Throws TypeError for a name that the message does not have, which would otherwise be dropped silently, and for a value of another
+ * type. */
 function check(desc, value, path) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) throw new TypeError(`${path}: must be an object`);
   for (const [name, one] of Object.entries(value)) {
@@ -46,14 +74,15 @@ function check(desc, value, path) {
     if (oneof) {
       const field = oneof.fields.find((member) => member.localName === one?.case);
       if (!field) throw new TypeError(`${at}.case: ${desc.name} has no field ${one?.case}`);
-      if (field.message) check(field.message, one.value, `${at}.value`);
+      checkField(field, one.value, `${at}.value`);
       continue;
     }
     const field = desc.fields.find((member) => member.localName === name && !member.oneof);
     if (!field) throw new TypeError(`${at}: ${desc.name} has no such field`);
-    if (one === undefined || !field.message) continue;
-    if (field.fieldKind === "list") one.forEach((element, index) => check(field.message, element, `${at}[${index}]`));
-    else check(field.message, one, at);
+    if (one === undefined) continue;
+    if (field.fieldKind !== "list") checkField(field, one, at);
+    else if (!Array.isArray(one)) throw new TypeError(`${at}: must be an array`);
+    else one.forEach((element, index) => checkField(field, element, `${at}[${index}]`));
   }
 }
 
@@ -69,7 +98,7 @@ function big(desc, init) {
     const value = made[field.localName];
     if (value === undefined) continue;
     const one = (element) => field.message ? big(field.message, element)
-      : typeof element === "number" && (field.scalar === 3 || field.scalar === 4) ? BigInt(element) : element;
+      : typeof element === "number" && INT64.has(field.scalar) ? BigInt(element) : element;
     made[field.localName] = field.fieldKind === "list" ? value.map(one) : one(value);
   }
   for (const oneof of desc.oneofs) {

@@ -16,7 +16,11 @@ export class LockLost extends LockstockError {
 }
 export class OnceInProgress extends LockstockError {}
 export class OnceMismatch extends LockstockError {}
-export class OnceFailed extends LockstockError {}
+export class OnceFailed extends LockstockError {
+  constructor(message, { detail }) {
+    super(message, { applied: "YES", detail });
+  }
+}
 export class OnceSuperseded extends LockstockError {}
 export class OnceDoubtful extends LockstockError {}
 export class EnterRefused extends LockstockError {}

@@ -66,7 +66,7 @@ const entering = (key, more = {}) => ({ group: key, once: { scope: "sale", key }
 
 test("an entry is renewed, and its result is replayed", () => withServer(async (ls) => {
   await ls.stock.put("lamp", 2, { group: "kept" });
-  const first = await ls.enter(entering("kept", { leaseMs: 6000 }), async (entry) => {
+  const first = await ls.enter(entering("kept", { leaseMs: 12_000 }), async (entry) => {
     const left = async () => (await ls.calls.lock.inspect({ group: "kept", name: "kept" })).holders[0].leaseMs;
     for (let before = await left(), now; (now = await left()) <= before; before = now) // until it is renewed
       await new Promise((done) => setTimeout(done, 20));
@@ -96,6 +96,81 @@ test("an entry whose hold has ended is not stored", () => withServer(async (ls) 
   const cancel = async () => { await ls.calls.stock.cancel({ group: "ended", orderId: "ended" }); };
   await assert.rejects(ls.enter(entering("ended"), cancel), { name: "HoldEnded" });
 }));
+
+test("the first caller gets what the later ones get", () => withServer(async (ls) => {
+  const once = ls.once("json", { key: () => 7n }, () => [new Map([[1, 2]]), new Date(0), undefined]);
+  assert.deepEqual([await once(), await once()], Array(2).fill([{}, "1970-01-01T00:00:00.000Z", null]));
+  const nothing = ls.once("json", { key: () => "nothing" }, () => undefined);
+  assert.deepEqual([await nothing(), await nothing()], [null, null]);
+}));
+
+test("a result that cannot be stored ends the key, and sells", () => withServer(async (ls) => {
+  let ran = 0;
+  const failed = { name: "OnceFailed", applied: "YES", detail: /^the function ran, but/ };
+  for (const result of ["x".repeat(300_000), 1n]) {
+    const once = ls.once("results", { key: () => typeof result, leaseMs: 1000 }, () => { ran++; return result; });
+    await assert.rejects(once(), failed);
+    await assert.rejects(once(), failed);
+    await ls.stock.put("lamp", 1, { group: typeof result });
+    await assert.rejects(ls.enter(entering(typeof result), () => { ran++; return result; }), failed);
+    await assert.rejects(ls.enter(entering(typeof result), () => { ran++; }), failed);
+    assert.equal((await ls.stock.get("lamp", { group: typeof result })).sold, 1n);
+  }
+  assert.equal(ran, 4);
+}));
+
+test("a failure that nobody answers is stored later", () => withServer(async (ls, fake) => {
+  const away = connect(fake.url, { timeoutMs: 500 });
+  const once = away.once("away", { key: () => "k", leaseMs: 600_000 }, async () => {
+    await fake.kill();
+    throw new GiveUp("as told \ud800");
+  });
+  await assert.rejects(once(), { name: "OnceDoubtful" });
+  await fake.start();
+  await assert.rejects(ls.once("away", { key: () => "k", waitMs: 60_000 }, () => assert.fail("it runs again"))(), { name: "OnceFailed" });
+  await away.close();
+}));
+
+test("wrong arguments are named, and nothing is sent", () => withServer(async (ls) => {
+  const refused = async (name, call) => assert.rejects(async () => call(), { name: "TypeError", message: new RegExp(`^${name}: `) });
+  const body = () => assert.fail("it runs");
+  for (const key of [undefined, null, NaN, 2 ** 60, { a: 1 }, true]) await refused("key", ls.once("s", { key: () => key }, body));
+  await refused("lease", () => ls.lock("a", { lease: 60_000 }, body));
+  await refused("lease", () => ls.once("s", { key: () => "k", lease: 1 }, body));
+  await refused("encod", () => ls.enter(entering("k"), body, { encod: String }));
+  await refused("cots", () => ls.limit("k", { limit: 5, periodMs: 1000, cots: 50 }));
+  await refused("hold", () => ls.reserve("o", { phone: 1 }, { holdMs: 1000, hold: 1 }, body));
+  await refused("buyr", () => ls.stock.deduct("o", { phone: 1 }, { buyr: "b" }));
+  await refused("grup", () => ls.stock.get("phone", { grup: "g" }));
+  await refused("grup", () => ls.stock.put("phone", 1, { grup: "g" }));
+  await refused("nam", () => ls.ids(1, { nam: "n" }));
+  await refused("wait", () => ls.ledger("phone", { wait: 1 }).next());
+  await refused("timeout", () => ls.calls.lock.inspect({ name: "x" }, { timeout: 1 }));
+  await refused("onHand", () => ls.stock.put("phone"));
+  await refused("onHand", () => ls.stock.put("phone", "x"));
+  await refused("leaseMs", () => ls.acquire("x", { leaseMs: "1s" }));
+  await refused("leaseMs", () => ls.acquire("x", { leaseMs: 2 ** 63 }));
+  await refused("lines", () => ls.stock.deduct("o", ["phone"]));
+  await refused("lines", () => ls.stock.deduct("o", {}));
+  await refused("names", () => ls.calls.lock.inspect({ name: "x" }).then(() => ls.acquire([])));
+  await refused("targets.0..name", () => ls.acquire("\ud800x"));
+  await refused("policy", () => ls.limit("k", { policy: "p", limit: 1, periodMs: 1 }));
+  assert.equal((await ls.limit("k", { limit: 5, periodMs: 1000, cost: 50 })).retryAfterMs, undefined);
+}));
+
+test("wrong options of a client are named, and no secret is told", async () => {
+  const refused = (name, url, options) => assert.throws(() => connect(url, options), { name: "TypeError", message: new RegExp(`^${name}: `) });
+  refused("tokn", "grpc://h:1", { tokn: "x" });
+  for (const name of ["caFile", "serverName"]) refused(name, "grpcs://h:1,grpc://h:2", { [name]: "x" });
+  refused("certificateFile", "grpcs://h:1", { certificateFile: "x" });
+  refused("timeoutMs", "grpc://h:1", { timeoutMs: 0 });
+  for (const url of [undefined, []]) refused("url", url);
+  assert.throws(() => connect("grpc://h:1", { token: "one\ntwo" }), { message: "token: must be one line of ASCII" });
+  const ls = connect("grpc://127.0.0.1:1", { token: "of a file\n", timeoutMs: 100 });
+  await assert.rejects(ls.ids(), { reason: "server_unreachable" });
+  await ls.close();
+  await assert.rejects(ls.ids(), { code: "CANCELLED", applied: "NO" });
+});
 
 test("a server that does not start says why", () =>
   assert.rejects(server({ args: ["--nosuch"] }), /nosuch/));

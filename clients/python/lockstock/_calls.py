@@ -14,7 +14,7 @@ from typing import Any, Coroutine, Dict, Optional, Protocol, Tuple, TypeVar
 import grpc
 
 from lockstock import _status_pb2 as status_pb2
-from lockstock._target import Target
+from lockstock._target import Target, check_timeout
 from lockstock.errors import CallError
 from lockstock.rpc.v1 import options_pb2
 
@@ -130,7 +130,7 @@ class _Tries:
         """The pause before the next try; None: the call has failed, with error.applied for all tries together."""
         again = error.code == "UNAVAILABLE" or error.reason == "deadline_exceeded"
         again = again and (error.applied == "NO" or self.repeats)
-        again = again or (self.insist and error.applied == "NO" and error.code in TEMPORARY)
+        again = again or (self.insist and error.applied == "NO" and error.code in TEMPORARY and error.reason != "too_large")
         if RANK[error.applied] < RANK[self.applied]:
             error.applied = self.applied
         self.applied = error.applied
@@ -159,6 +159,7 @@ class Caller:
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
         self.link = link
+        self.closed = False
 
     async def call(self, method: Method, request: Any, timeout: Optional[float] = None, insist: bool = False) -> Any:
         """The answer, or CallError. timeout: in seconds; None: the target's, and the request's wait_ms in addition."""
@@ -172,9 +173,12 @@ class Caller:
                             code="FAILED_PRECONDITION", reason="wrong_state")
         if timeout is None:
             timeout = self.target.timeout + (request.wait_ms / 1000 if method.waits else 0)
+        check_timeout(timeout)
         tries = _Tries(method, request, timeout, insist)
         error: Optional[CallError] = None
         while True:
+            if self.closed:
+                raise CallError("the client is closed", code="CANCELLED", applied=tries.applied)
             server = await self.link.choose(tries.left())
             if server is None:
                 error = error or _unreachable(self.target, await self.link.why())

@@ -53,16 +53,16 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
         """Each method of each service, with the messages of lockstock.v1."""
         self.stock = Stock(self._core)
 
-    def once(self, scope: str, *, key: Callable[..., object], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
+    def once(self, scope: str, *, key: Callable[..., _once.Key], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
              fingerprint: Optional[Callable[..., Union[str, bytes]]] = None, encode: Callable[[Any], bytes] = encode_json,
              decode: Callable[[bytes], Any] = decode_json) -> Callable[[_once.F], _once.F]:
-        """A decorator: of all calls with the same key(*args), the first runs the function, and the others get its result.
+        """A decorator: of all calls with the same key(*args), the first runs the function. All get the decoded result.
 
         lease: after how many seconds without news another caller may run it again; it is extended while the function
         runs. retain: how long the result is kept. wait: how long to wait for a running attempt; then OnceInProgress.
         fingerprint: of the arguments; another one for the same key is OnceMismatch. An exception lets the next caller run
         it again, GiveUp does not. attempt() returns the running attempt. The result must be representable in JSON, or by
-        encode and decode."""
+        encode and decode, in 256 KiB; otherwise all callers get OnceFailed."""
         options = _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
         return lambda function: _once.wrap(self._core, options, function)
 
@@ -91,6 +91,7 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
     def close(self, within: float = 2.0) -> None:
         """Waits at most `within` seconds for background calls that give something back. Held locks end with their leases."""
         self._core.keeper.close(within)
+        self._core.caller.closed = True
         self._link.close()
 
     def __enter__(self) -> "Client":
@@ -105,6 +106,6 @@ def connect(urls: Union[str, Sequence[str]], *, token: Token = None, namespace: 
             server_name: Optional[str] = None) -> Client:
     """A client of one server, or of several on one store: "grpc://a:7701,b:7701". It connects with the first call.
 
-    token: a bearer token, or a function that returns one and is called for each try. timeout: of a call, in seconds, without
-    its wait. Files are PEM, for grpcs://. Raises ValueError for a URL that it cannot use, OSError for a file."""
+    token: a bearer token, or a function that returns one and is called for each try; white space around it is ignored. timeout: of a call, in seconds, without
+    its wait. Files are PEM, for grpcs:// only. Raises ValueError for arguments that it cannot use, OSError for a file."""
     return Client(Target(urls, token, namespace, timeout, owner, ca_file, certificate_file, key_file, server_name))

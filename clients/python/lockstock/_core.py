@@ -19,7 +19,10 @@ def default_owner() -> str:
 
 def ms(seconds: float, what: str) -> int:
     """A duration in milliseconds. Raises ValueError for one that rounds to 0."""
-    value = round(seconds * 1000)
+    try:
+        value = round(seconds * 1000)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what}: must be a number of seconds, not {seconds!r}") from None
     if value < 0 or (value == 0 and seconds != 0):
         raise ValueError(f"{what}: must be at least one millisecond, not {seconds} s")
     return value

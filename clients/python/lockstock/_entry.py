@@ -4,15 +4,15 @@ from __future__ import annotations
 import secrets
 from typing import Any, Dict, Optional, Tuple
 
+from lockstock import _once
 from lockstock._calls import Method, methods_of, now
 from lockstock._core import Core
 from lockstock._keeper import Lease, State
-from lockstock.errors import EnterRefused, Error, GiveUp, HoldEnded, LockLost, OnceSuperseded
+from lockstock.errors import CallError, EnterRefused, Error, GiveUp, HoldEnded, LockLost, OnceFailed, OnceSuperseded
 from lockstock.v1 import guard_pb2 as pb2
 from lockstock.v1 import idempotency_pb2
 
 METHODS = methods_of(pb2)
-DETAIL_BYTES_MAX = 1024
 LEASE_MS = 30000
 PARTS = ("once", "stock", "locks")
 
@@ -80,7 +80,8 @@ class HeldEntry:
             raise LockLost(self._lease.reason())
 
     def store(self, body: bytes, *, code: int = 0) -> None:
-        """Sets the result for all later callers; a later call replaces it."""
+        """Sets the result for all later callers; a later call replaces it. If it is too large, leaving the block stores code -1,
+        which all later callers get, and raises OnceFailed."""
         self._end = pb2.LeaveRequest(body=body, code=code)
 
     def _can_give_back(self) -> bool:
@@ -140,19 +141,34 @@ class HeldEntry:
             return
         end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE, body=self._end.body, code=self._end.code)
         if isinstance(error, GiveUp):
-            detail = error.detail.encode()[:DETAIL_BYTES_MAX].decode(errors="ignore")
-            end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=detail)
+            end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=_once.cut(error.detail))
+        detail = ""
         try:
-            answer = await self._core.caller.call(METHODS["Leave"], end,
-                                                  max(self._request.lease_ms / 1000, self._core.caller.target.timeout), True)
-        except BaseException:
-            self._core.keeper.insist(METHODS["Leave"], end)
-            raise
+            answer = await self._end_with(end)
+        except CallError as refused:
+            if end.kind != pb2.LEAVE_KIND_COMPLETE or not _once.is_refused(refused):
+                raise
+            # The block has run, and must not run again.
+            detail = _once.not_stored(refused.message)
+            header = idempotency_pb2.ResultHeader(key="failure", value=detail)
+            answer = await self._end_with(_of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE,
+                                                    code=_once.FINAL_FAILURE, headers=[header]))
         if answer.outcome == pb2.LEAVE_OUTCOME_SUPERSEDED:
             raise OnceSuperseded(f"the entry {self._request.token}: another attempt has taken over")
         if answer.outcome == pb2.LEAVE_OUTCOME_HOLD_ENDED:
             self._give_back()
             raise HoldEnded("the hold has ended; nothing was stored")
+        if detail:
+            raise OnceFailed(f"the entry {self._request.token}: {detail}", detail=detail)
+
+    async def _end_with(self, end: Any) -> Any:
+        try:
+            return await self._core.caller.call(METHODS["Leave"], end,
+                                                max(self._request.lease_ms / 1000, self._core.caller.target.timeout), True)
+        except BaseException as error:
+            if not _once.is_refused(error):
+                self._core.keeper.insist(METHODS["Leave"], end)
+            raise
 
 
 class Entry(HeldEntry):

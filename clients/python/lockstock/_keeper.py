@@ -292,8 +292,12 @@ class Keeper:
         for task in tasks:
             if isinstance(task, Lease):
                 self._push(task)
-        self._link.start(server, method, request, within).add_done_callback(
-            lambda future: self._told(server, tasks, sent, future))
+        try:
+            future = self._link.start(server, method, request, within)
+        except Exception as error:  # of the function for the token: it is called again with the next try
+            self._answers.append((tasks, sent, CallError(str(error), code="UNAVAILABLE")))
+            return
+        future.add_done_callback(lambda future: self._told(server, tasks, sent, future))
 
     def _told(self, server: Any, tasks: List[Task], sent: float, future: Any) -> None:
         """Runs on a thread of grpcio."""

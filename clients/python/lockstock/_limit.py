@@ -29,7 +29,9 @@ class Decision:
 
 async def check(core: Core, key: str, policy: Optional[str], limit: Optional[int], period: float, algorithm: str, burst: int,
                 cost: int, group: str, peek: bool, request_id: str) -> Decision:
-    if (policy is None) == (limit is None):
+    if policy is not None and limit is not None:
+        raise ValueError("policy: must not be given together with limit")
+    if policy is None and limit is None:
         raise ValueError("policy: must be given, or limit and period")
     if policy is not None:
         rule = pb2.Rule(policy=policy, key=key)
@@ -41,5 +43,5 @@ async def check(core: Core, key: str, policy: Optional[str], limit: Optional[int
     one = answer.rules[0]
     allowed = answer.outcome == pb2.CHECK_OUTCOME_ALLOWED
     return Decision(allowed, answer.outcome == pb2.CHECK_OUTCOME_BANNED, one.limit, one.remaining,
-                    None if allowed or not answer.retry_after_ms else answer.retry_after_ms / 1000, one.reset_after_ms / 1000,
+                    None if allowed or answer.retry_after_ms <= 0 else answer.retry_after_ms / 1000, one.reset_after_ms / 1000,
                     answer.replayed)

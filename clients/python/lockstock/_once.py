@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import secrets
+import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, Iterator, Optional, Tuple, TypeVar, Union
@@ -20,12 +22,13 @@ METHODS = methods_of(pb2)
 DETAIL_BYTES_MAX = 1024
 FINAL_FAILURE = -1
 F = TypeVar("F", bound=Callable[..., Any])
+Key = Union[str, int, uuid.UUID]
 
 
 @dataclass(frozen=True)
 class OnceOptions:
     scope: str
-    key: Callable[..., object]
+    key: Callable[..., Key]
     lease: float
     retain: float
     wait: float
@@ -75,10 +78,14 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def cut(detail: object) -> str:
+    """The detail of a failure as a server takes it."""
+    return str(detail).encode(errors="replace")[:DETAIL_BYTES_MAX].decode(errors="ignore").replace("\0", "")
+
+
 def _failed(request: Any, fence: int, kind: int, detail: str) -> Tuple[Method, Any]:
-    cut = detail.encode(errors="replace")[:DETAIL_BYTES_MAX].decode(errors="ignore").replace("\0", "")
     return METHODS["Fail"], pb2.FailRequest(scope=request.scope, key=request.key, fence=fence,
-                                            kind=kind, detail=cut)  # type: ignore[arg-type]
+                                            kind=kind, detail=cut(detail))  # type: ignore[arg-type]
 
 
 def _unused(request: Any, fence: int) -> Tuple[Method, Any]:
@@ -127,21 +134,38 @@ async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
     return running
 
 
-async def complete(core: Core, running: Attempt, options: OnceOptions, value: Any) -> None:
-    """Stores the result; tries as long as the lease. A result that cannot be stored is a final failure: the function has
-    run, and must not run again."""
+def not_stored(error: object) -> str:
+    return f"the function ran, but its result cannot be stored: {error}"
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a server refuses the result itself: it is too large."""
+    return isinstance(error, CallError) and (error.code == "INVALID_ARGUMENT" or error.reason == "too_large")
+
+
+async def complete(core: Core, running: Attempt, options: OnceOptions, value: Any) -> Any:
+    """Stores the result, and returns what later callers get. A result that cannot be stored is a final failure: the function
+    has run, and must not run again."""
     try:
         body = options.encode(value)
+        request = pb2.CompleteRequest(scope=running.request.scope, key=running.request.key, fence=running.fence, body=body)
     except Exception as error:
-        await fail(core, running, GiveUp(f"the result cannot be stored: {error}"))
+        await fail(core, running, GiveUp(not_stored(error)), value)
         raise
-    request = pb2.CompleteRequest(scope=running.request.scope, key=running.request.key, fence=running.fence, body=body)
+    refused = await _store(core, running, request, value)
+    if refused is not None:
+        await fail(core, running, GiveUp(not_stored(refused.message)), value)
+    return options.decode(body)
+
+
+async def _store(core: Core, running: Attempt, request: Any, value: Any) -> Optional[CallError]:
+    """Tries as long as the lease. Returns the error if a server refuses the result itself."""
     try:
         answer = await core.caller.call(METHODS["Complete"], request,
                                         max(running.remaining, core.caller.target.timeout), True)
     except CallError as error:
-        if error.applied == "NO" and error.code == "INVALID_ARGUMENT":
-            raise
+        if is_refused(error):
+            return error
         raise OnceDoubtful(f"{running.what}: no server confirmed its result: {error.message}", result=value) from error
     except BaseException:
         core.keeper.insist(METHODS["Complete"], request)
@@ -150,24 +174,41 @@ async def complete(core: Core, running: Attempt, options: OnceOptions, value: An
         core.keeper.end(running)
     if answer.outcome != pb2.COMPLETE_OUTCOME_STORED:
         raise OnceSuperseded(f"{running.what}: another one has taken over")
+    return None
 
 
-async def fail(core: Core, running: Attempt, error: BaseException) -> None:
-    """Ends the attempt of a function that raised: the next caller runs it again, unless it gave up."""
+async def fail(core: Core, running: Attempt, error: BaseException, value: Any = None) -> None:
+    """Ends the attempt of a function that raised: the next caller runs it again, unless it gave up. value: what it returned."""
     core.keeper.end(running)
     if not isinstance(error, GiveUp):
         core.keeper.insist(*_failed(running.request, running.fence, pb2.FAIL_KIND_RETRYABLE, f"{type(error).__name__}: {error}"))
         return
     method, request = _failed(running.request, running.fence, pb2.FAIL_KIND_FINAL, error.detail)
-    answer = await core.caller.call(method, request, None, True)
+    try:
+        answer = await core.caller.call(method, request, None, True)
+    except BaseException as failure:
+        core.keeper.insist(method, request)
+        if not isinstance(failure, CallError):
+            raise
+        raise OnceDoubtful(f"{running.what}: no server confirmed its failure ({error.detail}): {failure.message}",
+                           result=value) from failure
     if answer.outcome != pb2.FAIL_OUTCOME_STORED:
         raise OnceSuperseded(f"{running.what}: another one has taken over")
-    raise OnceFailed(f"{running.what} gave up: {error.detail}", detail=error.detail) from error
+    raise OnceFailed(f"{running.what} failed for good: {error.detail}", detail=error.detail) from error
+
+
+def key_of(value: Any) -> str:
+    """The key as text. Of another type, different calls could have the same text, or equal ones different texts."""
+    if not isinstance(value, (str, int, uuid.UUID)) or isinstance(value, bool):
+        raise TypeError(f"key: must be a str, an int or a UUID, not {type(value).__name__}")
+    return str(int(value) if isinstance(value, int) else value)
 
 
 def request_of(options: OnceOptions, args: Any, kwargs: Any) -> Any:
     fingerprint = options.fingerprint(*args, **kwargs) if options.fingerprint else b""
-    return pb2.BeginRequest(scope=options.scope, key=str(options.key(*args, **kwargs)), attempt_token=secrets.token_hex(16),
+    if not isinstance(fingerprint, (str, bytes)):
+        raise TypeError(f"fingerprint: must be a str or bytes, not {type(fingerprint).__name__}")
+    return pb2.BeginRequest(scope=options.scope, key=key_of(options.key(*args, **kwargs)), attempt_token=secrets.token_hex(16),
                             fingerprint=fingerprint.encode() if isinstance(fingerprint, str) else fingerprint,
                             lease_ms=ms(options.lease, "lease"), retain_ms=ms(options.retain, "retain"),
                             wait_ms=ms(options.wait, "wait"))
@@ -176,7 +217,7 @@ def request_of(options: OnceOptions, args: Any, kwargs: Any) -> Any:
 def stored(options: OnceOptions, request: Any, result: Any) -> Any:
     if result.code == FINAL_FAILURE:
         detail = next((header.value for header in result.headers), "")
-        raise OnceFailed(f"the attempt at {request.scope}/{request.key} gave up: {detail}", detail=detail)
+        raise OnceFailed(f"the attempt at {request.scope}/{request.key} failed for good: {detail}", detail=detail)
     return options.decode(result.body)
 
 
@@ -189,8 +230,15 @@ def running_in(running: Attempt) -> Iterator[None]:
         _current.reset(token)
 
 
+def is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
 def wrap(core: Core, options: OnceOptions, function: F) -> F:
     """The function for threads."""
+    if is_async(function):
+        raise TypeError("once: must not be an async function; lockstock.aio takes these")
+
     @functools.wraps(function)
     def once(*args: Any, **kwargs: Any) -> Any:
         request = request_of(options, args, kwargs)
@@ -203,13 +251,15 @@ def wrap(core: Core, options: OnceOptions, function: F) -> F:
         except BaseException as error:
             core.caller.run(fail(core, found, error))
             raise
-        core.caller.run(complete(core, found, options, value))
-        return value
+        return core.caller.run(complete(core, found, options, value))
     return once  # type: ignore[return-value]
 
 
 def wrap_async(core: Core, options: OnceOptions, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """The function for asyncio."""
+    if not is_async(function):
+        raise TypeError("once: must be an async function")
+
     @functools.wraps(function)
     async def once(*args: Any, **kwargs: Any) -> Any:
         request = request_of(options, args, kwargs)
@@ -222,6 +272,5 @@ def wrap_async(core: Core, options: OnceOptions, function: Callable[..., Awaitab
         except BaseException as error:
             await fail(core, found, error)
             raise
-        await complete(core, found, options, value)
-        return value
+        return await complete(core, found, options, value)
     return once

@@ -52,6 +52,8 @@ class Operations(Generic[L, R, E]):
 
 
 def item_request(sku: str, on_hand: int, group: str, buckets: int, per_buyer_limit: int) -> stock_pb2.PutItemRequest:
+    if on_hand is None:
+        raise TypeError("on_hand: must be a number")
     return stock_pb2.PutItemRequest(sku=sku, on_hand=on_hand, group=group, buckets=buckets, per_buyer_limit=per_buyer_limit)
 
 

@@ -19,6 +19,8 @@ def lines_of(lines: Lines) -> Any:
 
 def group_of(group: Optional[str], lines: Lines) -> str:
     """The group of an order: the given one, or its only sku."""
+    if not lines:
+        raise ValueError("lines: must have at least one sku")
     if group:
         return group
     if len(lines) != 1:

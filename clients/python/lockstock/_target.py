@@ -1,7 +1,9 @@
 """The servers of a client, and the metadata of its calls."""
 from __future__ import annotations
 
+import math
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple, Union
 
@@ -23,7 +25,10 @@ Token = Union[str, Callable[[], str], None]
 
 def parse(urls: Union[str, Sequence[str]]) -> List[Tuple[str, bool]]:
     """[(address for grpcio, with TLS)] of "grpc://h1:7701,h2:7701", or of a list of such URLs."""
-    parts = urls.split(",") if isinstance(urls, str) else [part for url in urls for part in url.split(",")]
+    texts = [urls] if isinstance(urls, str) else list(urls or [])
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"url: must be a text or a list of texts, not {urls!r}")
+    parts = [part for text in texts for part in text.split(",")]
     found, scheme = [], ""
     for part in parts:
         name, separator, rest = part.strip().partition("://")
@@ -36,6 +41,21 @@ def parse(urls: Union[str, Sequence[str]]) -> List[Tuple[str, bool]]:
             raise ValueError(f"url: {part!r} must have a port")
         found.append((rest, SCHEMES[scheme]))
     return found
+
+
+def check_timeout(seconds: float) -> None:
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"timeout: must be a number of seconds above 0, not {seconds}")
+
+
+def _word(what: str, value: Optional[str]) -> str:
+    """A value of the metadata. The message does not have it: it may be secret."""
+    if not isinstance(value or "", str):
+        raise TypeError(f"{what}: must be a str, not {type(value).__name__}")
+    value = (value or "").strip()
+    if not re.fullmatch("[ -~]*", value):
+        raise ValueError(f"{what}: must be one line of ASCII")
+    return value
 
 
 @dataclass
@@ -56,6 +76,14 @@ class Target:
 
     def __post_init__(self) -> None:
         self.addresses = parse(self.urls)
+        check_timeout(self.timeout)
+        if bool(self.certificate_file) != bool(self.key_file):
+            raise ValueError("certificate_file: must be given together with key_file")
+        plain = [address for address, tls in self.addresses if not tls]
+        for name in ("ca_file", "certificate_file", "server_name"):
+            if plain and getattr(self, name):
+                raise ValueError(f"{name}: needs grpcs://, which {plain[0]} is not")
+        self.namespace = _word("namespace", self.namespace)
         self.options = list(CHANNEL_OPTIONS)
         if self.server_name:
             self.options.append(("grpc.ssl_target_name_override", self.server_name))
@@ -64,6 +92,7 @@ class Target:
 
     def _metadata(self, token: Optional[str]) -> Tuple[Tuple[str, str], ...]:
         namespace = (("lockstock-namespace", self.namespace),) if self.namespace else ()
+        token = _word("token", token)
         return namespace + ((("authorization", f"Bearer {token}"),) if token else ())
 
     def metadata(self) -> Tuple[Tuple[str, str], ...]:

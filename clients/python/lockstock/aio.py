@@ -59,7 +59,7 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation, _entry.AsyncEn
         """Each method of each service, with the messages of lockstock.v1."""
         self.stock = Stock(self._core)
 
-    def once(self, scope: str, *, key: Callable[..., object], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
+    def once(self, scope: str, *, key: Callable[..., _once.Key], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
              fingerprint: Optional[Callable[..., Union[str, bytes]]] = None, encode: Callable[[Any], bytes] = encode_json,
              decode: Callable[[bytes], Any] = decode_json) -> Callable[[F], F]:
         """As lockstock.Client.once, of an async function."""
@@ -89,6 +89,7 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation, _entry.AsyncEn
     async def close(self, within: float = 2.0) -> None:
         """As lockstock.Client.close."""
         await asyncio.get_running_loop().run_in_executor(None, self._core.keeper.close, within)
+        self._core.caller.closed = True
         self._kept.close()
         await self._link.close()
 

@@ -71,10 +71,11 @@ class OnceMismatch(Error):
 
 
 class OnceFailed(Error):
-    """The attempt gave up (GiveUp); `detail` is its text."""
+    """The attempt gave up (GiveUp), or its result cannot be stored: it is too large, or not representable. That is stored,
+    and all later callers get it. `detail` is the text."""
 
     def __init__(self, message: str, *, detail: str) -> None:
-        super().__init__(message)
+        super().__init__(message, applied="YES")
         self.detail = detail
 
 

@@ -101,6 +101,86 @@ class Locks(WithServer):
         self.assertRaisesRegex(ValueError, "^policy: ", self.ls.limit, "x")
         self.assertRaisesRegex(ValueError, "^group: ", self.ls.stock.deduct, "o", {"a": 1, "b": 1})
         self.assertRaisesRegex(ValueError, "^kind: ", self.ls.ids, kind="roman")
+        self.assertRaisesRegex(ValueError, "^policy: must not be given together", self.ls.limit, "x", policy="p", limit=1)
+        self.assertRaisesRegex(ValueError, "^lines: ", self.ls.stock.deduct, "o", {})
+        self.assertRaisesRegex(ValueError, "^lease: ", self.ls.lock, "x", lease=float("inf"))
+        self.assertRaisesRegex(TypeError, "^on_hand: ", self.ls.stock.put, "x", None)
+        for url in (None, []):
+            self.assertRaisesRegex(ValueError, "^url: ", lockstock.connect, url)
+
+    def test_wrong_options_of_a_client_are_named(self):
+        def refused(url, **options):
+            (name,) = list(options)[:1]
+            self.assertRaisesRegex(ValueError, f"^{name}: ", lockstock.connect, url, **options)
+        for name in ("ca_file", "server_name"):
+            refused("grpcs://h:1,grpc://h:2", **{name: "x"})  # the token would go in clear text
+        refused("grpcs://h:1", certificate_file="x")
+        refused("grpcs://h:1", certificate_file="x", ca_file="x")
+        refused("grpc://h:1", timeout=0)
+        refused("grpc://h:1", timeout=float("inf"))
+        self.assertRaisesRegex(ValueError, "^timeout: ", self.ls.calls.id.next, id_pb2.NextRequest(), timeout=0)
+        refused("grpc://h:1", namespace="a\nb")
+
+    def test_a_secret_token_is_in_no_message(self):
+        with self.assertRaises(ValueError) as told:
+            lockstock.connect(self.server.url, token="one\ntwo")
+        self.assertEqual(str(told.exception), "token: must be one line of ASCII")
+        with lockstock.connect(self.server.url, token="of a file\n", namespace="default") as ls:
+            self.assertTrue(ls.ids())
+
+    def test_a_closed_client_says_so(self):
+        self.ls.close()
+        with self.assertRaises(lockstock.CallError) as told:
+            self.ls.ids()
+        self.assertEqual((told.exception.code, told.exception.applied), ("CANCELLED", "NO"))
+
+    def test_never_is_no_time_to_try_again(self):
+        self.assertIsNone(self.ls.limit("never", limit=5, period=1, cost=50).retry_after)
+
+
+class Once(WithServer):
+    def test_the_first_caller_gets_what_the_later_ones_get(self):
+        once = self.ls.once("json", key=lambda: "k")(lambda: {1: 2, "t": (1, 2)})
+        self.assertEqual([once(), once()], [{"1": 2, "t": [1, 2]}] * 2)
+
+    def test_only_texts_and_whole_numbers_are_keys(self):
+        once = self.ls.once("keys", key=lambda key: key)(lambda key: key)
+        for key in (None, True, 1.5, b"k", {"a": 1}):
+            self.assertRaisesRegex(TypeError, "^key: ", once, key)
+        self.assertEqual([once(7), once("7")], [7, 7])
+        nothing = self.ls.once("keys", key=lambda: "f", fingerprint=lambda: None)(lambda: 1)
+        self.assertRaisesRegex(TypeError, "^fingerprint: ", nothing)
+
+    def test_a_result_that_cannot_be_stored_ends_the_key(self):
+        for name, encode in (("large", lambda result: b"x" * 300000), ("text", lambda result: "x"), ("none", lambda result: 1 / 0)):
+            ran = []
+            once = self.ls.once("results", key=lambda: name, lease=1, encode=encode)(lambda: ran.append(1))
+            for _ in range(2):
+                with self.assertRaises(lockstock.OnceFailed) as told:
+                    once()
+                self.assertEqual(told.exception.applied, "YES")
+                self.assertRegex(told.exception.detail, "the function ran, but")
+            self.assertEqual(ran, [1])
+
+    def test_a_failure_that_nobody_answers_is_stored_later(self):
+        def function():
+            self.server.kill()
+            raise lockstock.GiveUp("as told")
+        with lockstock.connect(self.server.url, timeout=0.5) as ls:
+            self.assertRaises(lockstock.OnceDoubtful, ls.once("away", key=lambda: "k", lease=600)(function))
+            self.server.start()
+            again = self.ls.once("away", key=lambda: "k", wait=LIMIT_S)(lambda: self.fail("it runs again"))
+            self.assertRaises(lockstock.OnceFailed, again)
+
+    def test_each_client_takes_its_kind_of_function(self):
+        async def function():
+            return 1
+
+        async def scene():
+            async with lockstock.aio.connect(self.server.url) as ls:
+                self.assertRaisesRegex(TypeError, "async", ls.once("s", key=lambda: "k"), lambda: 1)
+        asyncio.run(scene())
+        self.assertRaisesRegex(TypeError, "async", self.ls.once("s", key=lambda: "k"), function)
 
 
 class Entries(WithServer):
@@ -140,10 +220,20 @@ class Entries(WithServer):
         with self.assertRaises(lockstock.GiveUp):
             with self.ls.enter(self.request("failed")) as entry:
                 self.assertEqual(entry.attempt, 2)
-                raise lockstock.GiveUp("no money")
+                raise lockstock.GiveUp("no money \ud800")
         with self.ls.enter(self.request("failed")) as again:
             self.assertEqual(again.result.code, -1)
         self.assertEqual(self.ls.stock.get("lamp", group="failed").available, 1)
+
+    def test_a_result_that_is_too_large_ends_the_key_and_sells(self):
+        self.ls.stock.put("lamp", 1, group="large")
+        with self.assertRaises(lockstock.OnceFailed) as told:
+            with self.ls.enter(self.request("large")) as entry:
+                entry.store(b"x" * 300000)
+        self.assertEqual(told.exception.applied, "YES")
+        with self.ls.enter(self.request("large")) as again:
+            self.assertEqual(again.result.code, -1)
+        self.assertEqual(self.ls.stock.get("lamp", group="large").sold, 1)
 
     def test_a_lock_that_is_taken_away_and_a_hold_that_ends(self):
         self.ls.stock.put("lamp", 1, group="ended")
