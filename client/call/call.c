@@ -393,12 +393,13 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
 }
 
 /* Whether a later try may succeed. A call that insists also retries every refusal that depends on the state of the
- * server. */
+ * server, not on the request. */
 static bool is_transient(const lks_call *call)
 {
     if (call->error.code == LKS_UNAVAILABLE)
         return true;
-    if (!request_of(call)->insist || call->error.applied != LKS_APPLIED_NO)
+    if (!request_of(call)->insist || call->error.applied != LKS_APPLIED_NO ||
+        call->error.reason == LKS_REASON_TOO_LARGE)
         return false;
     switch (call->error.code) {
     case LKS_CANCELLED:

@@ -133,6 +133,8 @@ static void fill_status(const struct server *server, Lockstock__Rpc__V1__Result 
 {
     result->code = server->status.code;
     result->applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
+    if (server->status.reason)
+        result->reason = (char *)(uintptr_t)server->status.reason;
     result->retry_after_ms = server->status.retry_after_ms;
     result->message = "scripted";
 }

@@ -33,6 +33,7 @@ typedef struct server_fault {
 
 typedef struct server_status {
     uint32_t code, applied, retry_after_ms;
+    const char *reason; /* NULL: none */
 } server_status;
 
 /* A call as the server received it. */

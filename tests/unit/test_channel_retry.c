@@ -61,7 +61,7 @@ TEST(an_empty_id_is_filled_in_and_kept_for_all_tries)
 /* promise W17 */
 TEST(call_that_was_not_applied_is_repeated)
 {
-    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 3);
+    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1, NULL}, 3);
     run_ok(&server_plain, "a");
     assert_one_call(4, "a");
     assert_false(server_request_at(server, 3).unanswered_before); /* each was answered: with NO */
@@ -70,7 +70,7 @@ TEST(call_that_was_not_applied_is_repeated)
 /* promise CH40: a channel repeats no calls while half of its retry_tokens are spent, except those that insist */
 TEST(a_channel_has_a_budget_of_repeated_tries)
 {
-    const server_status unavailable = {LKS_UNAVAILABLE, LKS_APPLIED_NO, 1};
+    const server_status unavailable = {LKS_UNAVAILABLE, LKS_APPLIED_NO, 1, NULL};
 
     restart((lks_channel_options){.retry_tokens = 4});
     fail_calls(unavailable, 3);
@@ -114,7 +114,7 @@ TEST(each_try_is_a_span_of_its_own)
         memset(&tries, 0, sizeof tries);
         tries.right = true;
         restart((lks_channel_options){.on_try = on_try, .on_try_arg = &tries});
-        fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 1);
+        fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1, NULL}, 1);
         fault(SERVER_CLOSES, 1);
         run(&server_read, "a", &(lks_call_options){.metadata = &trace, .n_metadata = is_given ? 1 : 0}, NULL, NULL);
         assert_int_equal(tries.n, 3);
@@ -160,20 +160,22 @@ TEST(refusal_is_final_unless_it_is_transient_and_the_call_insists)
         for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
             passes = passes || passing[i] == (lks_code)code;
         restart((lks_channel_options){0});
-        fail_calls((server_status){(uint32_t)code, LKS_APPLIED_NO, 1}, 1);
+        fail_calls((server_status){(uint32_t)code, LKS_APPLIED_NO, 1, NULL}, 1);
         run(&server_write, "a", NULL, NULL, &error);
         assert_error(&error, (lks_code)code, LKS_APPLIED_NO);
         assert_int_equal(error.origin, LKS_ORIGIN_PEER);
         assert_string_equal(error.message, "scripted");
         assert_one_call(1, "a");
-        fail_calls((server_status){(uint32_t)code, LKS_APPLIED_NO, 1}, passes ? 2 : 1);
+        fail_calls((server_status){(uint32_t)code, LKS_APPLIED_NO, 1, NULL}, passes ? 2 : 1);
         run_to(&server_write, "a", &(lks_call_options){.insist = true}, passes ? LKS_OK : (lks_code)code,
                passes ? LKS_APPLIED_UNSPECIFIED : LKS_APPLIED_NO);
         assert_one_call(passes ? 4 : 2, "a");
     }
     restart((lks_channel_options){0});
-    fail_calls((server_status){LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1}, 1);
+    fail_calls((server_status){LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1, NULL}, 1);
     run_to(&server_write, "a", &(lks_call_options){.insist = true}, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE);
+    fail_calls((server_status){LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 0, "too_large"}, 1);
+    run_to(&server_write, "b", &(lks_call_options){.insist = true}, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
 }
 
 /* ---- calls that are not --------------------------------------------------------------- */
@@ -198,7 +200,7 @@ TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         restart(cases[i].channel);
         fault(SERVER_CLOSES, 1);
-        fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_UNSPECIFIED, 0}, 1);
+        fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_UNSPECIFIED, 0, NULL}, 1);
         run(cases[i].method, cases[i].id, &cases[i].options, NULL, &error);
         assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
         assert_int_equal(error.origin, LKS_ORIGIN_LOCAL);
@@ -216,7 +218,7 @@ TEST(retry_after_beyond_the_deadline_is_not_retried)
 {
     lks_error error;
 
-    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 2 * LONG_MS}, 1);
+    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 2 * LONG_MS, NULL}, 1);
     run(&server_write, "a", NULL, NULL, &error);
     assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(error.retry_after_ms, 2 * LONG_MS);
@@ -229,7 +231,7 @@ TEST(retry_after_beyond_the_deadline_is_not_retried)
 TEST(one_lost_try_makes_the_call_maybe)
 {
     fault(SERVER_CLOSES, 1);
-    fail_calls((server_status){LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, 0}, 1);
+    fail_calls((server_status){LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, 0, NULL}, 1);
     run_to(&server_write, "a", NULL, LKS_INVALID_ARGUMENT, LKS_APPLIED_MAYBE);
     assert_one_call(2, "a");
     fault(SERVER_CLOSES, 1);
@@ -266,7 +268,7 @@ TEST(refusals_that_come_late_are_heard)
     lks_error error;
 
     reopen((lks_channel_options){.timeout_ms = 5000});
-    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
+    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, NULL});
     fault(SERVER_FAILS_LATE, UINT32_MAX);
     run(&server_write, "a", NULL, NULL, &error);
     assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
@@ -281,7 +283,7 @@ TEST(earlier_refusal_is_the_cause_of_a_lost_answer)
 {
     lks_error error;
 
-    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0}, 1);
+    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, NULL}, 1);
     fault(SERVER_DROPS_REPLY, UINT32_MAX);
     run(&server_write, "a", &(lks_call_options){.timeout_ms = 300}, NULL, &error);
     assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
@@ -480,7 +482,7 @@ TEST(a_failed_try_goes_to_another_server)
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         open_both();
-        server_set_status(used, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
+        server_set_status(used, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, NULL});
         run_ok(&server_read, "same");
         assert_int_equal(server_seen(used), 2);
         server_add_fault(used, (server_fault){kinds[i], 0, UINT32_MAX});
@@ -505,7 +507,7 @@ TEST(a_failed_try_goes_to_a_server_that_comes_up_meanwhile)
     server_stop(late);
     close_channel();
     channel = open_channel(urls, (lks_channel_options){0});
-    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 2000});
+    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 2000, NULL});
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 1});
     start(&server_write, "a", NULL, &call);
     assert_true(server_await(server, 1));

@@ -96,7 +96,7 @@ TEST(expired_token_is_fetched_again)
     source.lasts_ms = 0;
     open_with_source();
     run_ok(&server_plain, "a");
-    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 1);
+    fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1, NULL}, 1);
     run_ok(&server_plain, "b");
     expect_token(0, "Bearer token-1");
     expect_token(1, "Bearer token-2");
