@@ -92,8 +92,10 @@ static bool take_request(cli *c, request *r)
 
 static bool take(cli *c, const option_set *set, request *r, const char **word, arguments *args, const argument *arg)
 {
-    if (!arg->name && word && !*word)
-        return (*word = arg->text);
+    if (!arg->name && word && !*word) {
+        *word = arg->text;
+        return arguments_give(args, word);
+    }
     if (!arg->name && r)
         return request_take_word(r, arg);
     options_result taken = options_take(set, args, arg);
@@ -118,7 +120,7 @@ bool cli_take_all(cli *c, const option_set *set, request *r, const char **word, 
 
 void cli_print_options(void)
 {
-    printf("\nflags of all commands; those before --config are also variables, such as LOCKSTOCK_SERVER:\n");
+    printf("\nflags of all commands; --config and those before it are also variables, such as LOCKSTOCK_SERVER:\n");
     options_print(cli_settings, cli_settings_len);
     options_print(cli_flags, cli_flags_len);
 }

@@ -25,7 +25,9 @@ options_result options_take(const option_set *set, arguments *args, const argume
     const char *value = o->type == OPTION_BOOL && !arg->value ? "true" : options_value(args, arg);
     if (!value)
         return OPTIONS_WRONG;
-    if (options_store(o, set->into, value, why))
+    if (!arguments_give(args, (const char *)set->into + o->offset))
+        strcpy(why, "given more than once");
+    else if (options_store(o, set->into, value, why))
         return OPTIONS_TAKEN;
     snprintf(flag, sizeof flag, "--%s", o->name);
     exits_wrong(flag, why);

@@ -205,6 +205,9 @@ class WordsAndFlags(Case):
             ("stock", "deduct", "o", "--line", "quantity=1,a=2"): "--line: must be field=value",
             ("lock", "ls", "--prefx", "a"): "--prefx: unknown flag, did you mean --prefix?; see --help",
             ("lock", "ls", "--srver", "a"): "--srver: unknown flag, did you mean --server?",
+            ("lock", "ls", "--server", "tcp://h:1", "--server", "tcp://h:1"): "--server: given more than once",
+            ("--namespace", "a", "lock", "ls", "--namespace", "b"): "--namespace: given more than once",
+            ("stock", "ledger", "a", "--group", "b"): "--group: given more than once",
             ("lock", "acquire", "a", "--lese", "1s"): "--lese: unknown flag, did you mean --lease?",
             ("status", "--hlp"): "--hlp: unknown flag, did you mean --help?",
             ("stock", "ledger", "a", "--folow"): "--folow: unknown flag, did you mean --follow?",
@@ -346,7 +349,7 @@ class WordsAndFlags(Case):
                 file.write(text)
             self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))
         with open(f"{self.server.dir}/other", "w") as file:  # lines are long
-            file.write(f"#{' ' * 198}namespace = b\nserver = {','.join(f'{nobody}-{n}' for n in range(20))},{self.server.url} ; all\n")
+            file.write(f"#{' ' * 198}namespace = b\nserver = {','.join(f'{nobody}-{n}' for n in range(20))},{self.server.url}\n")
         self.assertIn("a", self.out("lock", "ls", "--config", f"{self.server.dir}/other", "--namespace", "of-the-file"))
         os.remove(f"{config}/config")
         os.rmdir(config)
@@ -377,9 +380,9 @@ class Who(unittest.TestCase):
     def calls(self, server, own):
         said = ""
 
-        def code_of(*args):
+        def code_of(*args, timeout="20s"):
             nonlocal said
-            done = subprocess.run([LOCKSTOCK, "--server", server.url, "--timeout", "20s", *args], env={"HOME": own},
+            done = subprocess.run([LOCKSTOCK, "--server", server.url, "--timeout", timeout, *args], env={"HOME": own},
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False)
             said = done.stderr.decode()
             return done.returncode
@@ -404,7 +407,7 @@ class Who(unittest.TestCase):
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/nul"), USAGE)
         self.assertIn("--token-file: contains a NUL in its first line", said)
         self.assertEqual(code_of("lock", "ls", "--tls-ca", "/nonexistent", *token), USAGE)
-        self.assertEqual(code_of("lock", "ls", *trust[:2], *token, "--timeout", "300ms"), UNAVAILABLE)
+        self.assertEqual(code_of("lock", "ls", *trust[:2], *token, timeout="300ms"), UNAVAILABLE)
 
 
 if __name__ == "__main__":
