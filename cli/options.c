@@ -1,8 +1,11 @@
 #include "options.h"
 
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "exits.h"
 #include "words.h"
 
@@ -34,6 +37,24 @@ options_result options_take(const option_set *set, arguments *args, const argume
     return OPTIONS_WRONG;
 }
 
+void options_write_times(lks_error *error)
+{
+    static const char unit[] = "_ms";
+    char *at = strstr(error->message, ": must be "), from[DURATION_BYTES], to[DURATION_BYTES];
+    size_t len = strlen(error->field), suffix = strlen(unit);
+    int64_t min, max;
+    int end = 0;
+
+    if (!at || len < suffix || strcmp(error->field + len - suffix, unit) != 0 ||
+        sscanf(at, ": must be %" SCNd64 " to %" SCNd64 "%n", &min, &max, &end) != 2 || at[end] != '\0')
+        return;
+    duration_write(min, from);
+    duration_write(max, to);
+    if (at - error->message >= (ptrdiff_t)suffix && memcmp(at - suffix, unit, suffix) == 0)
+        at -= suffix;
+    snprintf(at, sizeof error->message - (size_t)(at - error->message), ": must be %.32s to %.32s", from, to);
+}
+
 bool options_rename(lks_error *error, const char *field, const char *flag)
 {
     size_t len = strlen(field);
@@ -43,6 +64,7 @@ bool options_rename(lks_error *error, const char *field, const char *flag)
         return false;
     snprintf(text, sizeof text, "%s%s", flag, error->message + len);
     memcpy(error->message, text, sizeof text);
+    options_write_times(error);
     return true;
 }
 

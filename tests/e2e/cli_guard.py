@@ -67,8 +67,9 @@ class Guard(Case):
         self.assertEqual(self.shell("--once", "scope=order,key=2", script="echo not stored"), "not stored\n")
         self.assertEqual(self.shell("--once", "scope=order,key=2", script="echo other"), "")
 
-    # promise CL9: also if nobody reads its output
+    # promise CL9
     def test_output_that_cannot_be_written(self):
+        """Its result is stored all the same, also if nobody reads its output."""
         count = f"{self.server.dir}/count"
         for output in ("| true", ">/dev/full"):
             for _ in range(2):

@@ -188,7 +188,7 @@ class Run(Case):
         self.err("run", "--lock", "a", "--wait", "1ms", "--", "true", code=AROUND + REFUSED)
         self.err("run", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", code=AROUND + USAGE)
-        self.assertIn("lockstock: --lease: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
+        self.assertIn("lockstock: --lease: must be 10ms to", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
         for args in (("run", "--lock", "a", "--lock", "b"), ("lock", "exec", "a", "--lock", "b"), ("once", "--key", "a", "--key", "b"),
                      ("run", "--lock", "a", "--wait", "0s", "--wait", "1s")):
@@ -286,8 +286,9 @@ class Once(Case):
         with open(count) as lines:
             self.assertEqual(len(lines.readlines()), 1)
 
-    # promise CL3: also if nobody reads its output
+    # promise CL3
     def test_output_that_cannot_be_written(self):
+        """Its result is stored all the same, also if nobody reads its output."""
         count = f"{self.server.dir}/{self.env['LOCKSTOCK_NAMESPACE']}"
         script = f"seq 1 100000; echo x >> {count}"
         for output in ("| true", ">/dev/full"):
