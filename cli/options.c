@@ -1,8 +1,8 @@
 #include "options.h"
 
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -39,14 +39,17 @@ options_result options_take(const option_set *set, arguments *args, const argume
 
 void options_write_times(lks_error *error)
 {
-    static const char unit[] = "_ms";
-    char *at = strstr(error->message, ": must be "), from[DURATION_BYTES], to[DURATION_BYTES];
+    static const char unit[] = "_ms", must_be[] = ": must be ", and_to[] = " to ";
+    char *at = strstr(error->message, must_be), from[DURATION_BYTES], to[DURATION_BYTES], *end;
     size_t len = strlen(error->field), suffix = strlen(unit);
-    int64_t min, max;
-    int end = 0;
 
-    if (!at || len < suffix || strcmp(error->field + len - suffix, unit) != 0 ||
-        sscanf(at, ": must be %" SCNd64 " to %" SCNd64 "%n", &min, &max, &end) != 2 || at[end] != '\0')
+    if (!at || len < suffix || strcmp(error->field + len - suffix, unit) != 0)
+        return;
+    int64_t min = strtoll(at + strlen(must_be), &end, 10);
+    if (strncmp(end, and_to, strlen(and_to)) != 0)
+        return;
+    int64_t max = strtoll(end + strlen(and_to), &end, 10);
+    if (*end)
         return;
     duration_write(min, from);
     duration_write(max, to);
