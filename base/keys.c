@@ -21,7 +21,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* A comment line begins with # or ;. A comment after a value begins with a blank and ;. */
+/* A comment line begins with # or ;. */
 static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
 {
     char *key = trim(line), *value = strpbrk(key, "=:");
@@ -33,9 +33,6 @@ static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
         return false;
     }
     *value++ = '\0';
-    for (char *comment = value; (comment = strchr(comment, ';')); comment++)
-        if (is_blank(comment[-1]))
-            *comment-- = '\0';
     return take(arg, number, trim(key), trim(value));
 }
 

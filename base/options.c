@@ -145,6 +145,17 @@ bool argument_is(const argument *arg, const char *name)
     return arg->name && strlen(name) == arg->name_len && memcmp(name, arg->name, arg->name_len) == 0;
 }
 
+bool arguments_give(arguments *args, const void *member)
+{
+    for (size_t i = 0; i < args->n_given; i++)
+        if (args->given[i] == member)
+            return false;
+    if (args->n_given == ARGUMENTS_GIVEN_MAX)
+        return false;
+    args->given[args->n_given++] = member;
+    return true;
+}
+
 /* ---- environment and file ------------------------------------------------------------ */
 
 /* Writes LOCKSTOCK_TLS_KEY for tls-key. */

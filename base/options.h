@@ -56,12 +56,17 @@ void options_offer(const option *options, size_t n, similar *s);
 
 /* ---- the command line ------------------------------------------------------------- */
 
+enum { ARGUMENTS_GIVEN_MAX = 64 };
+
 /* The arguments that are not read yet. */
 typedef struct arguments {
     int argc;
     char **argv;
     int at;
     bool ended; /* after "--": what follows is not a flag */
+    /* For arguments_give. */
+    const void *given[ARGUMENTS_GIVEN_MAX];
+    size_t n_given;
 } arguments;
 
 typedef struct argument {
@@ -78,6 +83,9 @@ bool arguments_next(arguments *args, argument *ret);
 const char *arguments_value(arguments *args, const argument *arg);
 
 bool argument_is(const argument *arg, const char *name);
+
+/* Call it for each member that an argument sets. Returns false if an earlier argument has set it. */
+bool arguments_give(arguments *args, const void *member);
 
 /* ---- environment and file ------------------------------------------------------------ */
 

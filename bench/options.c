@@ -89,6 +89,8 @@ static bool take_flag(bench_options *o, arguments *args, const argument *arg)
 
     if (!f)
         return invalid(arg->text, "unknown flag; see --help");
+    if (!arguments_give(args, f))
+        return invalid(arg->text, "given more than once");
     const char *value = f->type == OPTION_BOOL && !arg->value ? "true" : arguments_value(args, arg);
     return value ? set(f, o, arg->text, value) : invalid(arg->text, "needs a value");
 }

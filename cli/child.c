@@ -18,10 +18,11 @@ int signals_catch(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
     struct sigaction before;
-    sigset_t set;
+    sigset_t set, broken_pipe;
 
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, no end of a program would be seen */
     sigemptyset(&set);
+    sigemptyset(&broken_pipe);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
         /* Signals that are ignored stay ignored (nohup), in the child as well. */
         sigaction(caught[i], NULL, &before);
@@ -29,6 +30,8 @@ int signals_catch(void)
             sigaddset(&set, caught[i]);
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
+    sigaddset(&broken_pipe, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &broken_pipe, NULL);
     events = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (events < 0)
         exits_wrong("signalfd", strerror(errno));

@@ -15,9 +15,9 @@ typedef struct child {
     int status;  /* from waitpid, after it has ended */
 } child;
 
-/* Turns signals that would end this process, and SIGCHLD, into events that can be read from the returned descriptor. In
- * a forked process they stay blocked; child_start unblocks them for its program. Returns -1 after printing an error.
- * Call it once. */
+/* Turns signals that would end this process, and SIGCHLD, into events that can be read from the returned descriptor.
+ * Blocks SIGPIPE, so that the program runs to its end when nobody reads its output any more. In a forked process the
+ * signals stay blocked; child_start unblocks them for its program. Returns -1 after printing an error. Call it once. */
 int signals_catch(void);
 
 typedef struct signal_event {

@@ -92,8 +92,10 @@ static bool take_request(cli *c, request *r)
 
 static bool take(cli *c, const option_set *set, request *r, const char **word, arguments *args, const argument *arg)
 {
-    if (!arg->name && word && !*word)
-        return (*word = arg->text);
+    if (!arg->name && word && !*word) {
+        *word = arg->text;
+        return arguments_give(args, word);
+    }
     if (!arg->name && r)
         return request_take_word(r, arg);
     options_result taken = options_take(set, args, arg);
@@ -118,7 +120,7 @@ bool cli_take_all(cli *c, const option_set *set, request *r, const char **word, 
 
 void cli_print_options(void)
 {
-    printf("\nflags of all commands; those before --config are also variables, such as LOCKSTOCK_SERVER:\n");
+    printf("\nflags of all commands; --config and those before it are also variables, such as LOCKSTOCK_SERVER:\n");
     options_print(cli_settings, cli_settings_len);
     options_print(cli_flags, cli_flags_len);
 }
@@ -170,12 +172,37 @@ static bool take_file(cli *c)
     return options_read_file(cli_settings, cli_settings_len, path, take_setting, c);
 }
 
+/* Returns whether one of the servers is called over TLS. */
+static bool has_tls(const char *urls)
+{
+    return strncmp(urls, "tls:", 4) == 0 || strncmp(urls, "grpcs:", 6) == 0 || strstr(urls, ",tls:") ||
+           strstr(urls, ",grpcs:");
+}
+
+/* Returns the first flag of TLS that is set, or NULL. */
+static const char *tls_flag(const cli *c)
+{
+    return c->tls_ca            ? "--tls-ca"
+           : c->tls_certificate ? "--tls-certificate"
+           : c->tls_key         ? "--tls-key"
+           : c->tls_name        ? "--tls-name"
+                                : NULL;
+}
+
+/* Variables and lines of the file are for the servers over TLS, if there are any. */
 exit_code cli_settle(cli *c)
 {
+    const char *needs_tls = tls_flag(c);
+
     if (!options_read_environment(cli_settings, cli_settings_len, take_setting, c) || !take_file(c))
         return EXIT_USAGE;
     if (!c->server)
         c->server = "tcp://127.0.0.1:7700";
+    if (!has_tls(c->server))
+        return needs_tls ? exits_wrong(needs_tls, "needs a --server of tls:// or grpcs://") : EXIT_DONE;
+    if (!c->tls_certificate != !c->tls_key)
+        return exits_wrong(c->tls_key ? "--tls-certificate" : "--tls-key",
+                           c->tls_key ? "is needed with --tls-key" : "is needed with --tls-certificate");
     return EXIT_DONE;
 }
 
@@ -221,15 +248,14 @@ exit_code cli_open(const cli *c, lks_channel **ret)
 {
     char token[TOKEN_BYTES];
     lks_error error;
-    lks_channel_options options = {
-        .timeout_ms = cli_ms(c->timeout),
-        .ns = c->ns,
-        .ca_file = c->tls_ca,
-        .certificate_file = c->tls_certificate,
-        .key_file = c->tls_key,
-        .server_name = c->tls_name,
-    };
+    lks_channel_options options = {.timeout_ms = cli_ms(c->timeout), .ns = c->ns};
 
+    if (has_tls(c->server)) {
+        options.ca_file = c->tls_ca;
+        options.certificate_file = c->tls_certificate;
+        options.key_file = c->tls_key;
+        options.server_name = c->tls_name;
+    }
     if (c->token_file) {
         exit_code code = read_token(c->token_file, token);
         if (code != EXIT_DONE)

@@ -19,6 +19,7 @@ typedef struct cli {
     int64_t timeout;
     /* From flags only. */
     bool json, help;
+    bool runs_program;        /* the command runs one: its exit codes are above EXIT_AROUND */
     const char *json_request; /* the value of --json; NULL: none */
 } cli;
 

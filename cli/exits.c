@@ -68,6 +68,14 @@ exit_code exits_exec(char *const argv[])
     return code;
 }
 
+exit_code exits_flush(exit_code code, exit_code failed)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    exits_wrong("standard output", "cannot be written");
+    return code == EXIT_DONE ? failed : code;
+}
+
 /* What the caller can do about an error. */
 static const char *remedy_of(lks_code code)
 {

@@ -49,6 +49,9 @@ exit_code exits_exec(char *const argv[]);
 /* Makes exits_failed print JSON: one object on standard error. */
 void exits_in_json(void);
 
+/* Flushes standard output. If it could not be written, prints that, and returns `failed` instead of EXIT_DONE. */
+exit_code exits_flush(exit_code code, exit_code failed);
+
 /* Prints why a call failed. Returns the exit code; EXIT_UNKNOWN only if it is not a read. */
 exit_code exits_failed(const lks_error *error, bool is_read);
 

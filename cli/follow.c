@@ -143,6 +143,8 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
     const struct timespec pause = {.tv_sec = every / 1000, .tv_nsec = every % 1000 * 1000000};
     lks_get_item_request asking = LKS_GET_ITEM_REQUEST_INIT;
     lks_item last = {.version = 0};
+    /* After the first answer the server may be away as long as with the ledger. */
+    const lks_call_options patient = {.timeout_ms = c->timeout > WAIT_MS ? cli_ms(c->timeout) : WAIT_MS};
     bool first = true;
 
     asking.sku = flags->sku;
@@ -152,7 +154,7 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
     do {
         lks_get_item_response *answer = NULL;
         lks_error error;
-        if (lks_stock_get_item(channel, &asking, NULL, &answer, &error) != LKS_OK) {
+        if (lks_stock_get_item(channel, &asking, first ? NULL : &patient, &answer, &error) != LKS_OK) {
             options_name_flag(watch_options, flags_of_watch.n, &error);
             return exits_failed(&error, true);
         }

@@ -130,10 +130,7 @@ static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid
     if (code == EXIT_DONE)
         code = k->kind->run(k, c, channel, options);
     lks_channel_close(channel);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        exits_wrong("standard output", "cannot be written");
-        code = code == EXIT_DONE ? EXIT_OTHER : code;
-    }
+    code = exits_flush(code, EXIT_OTHER);
     if (code == EXIT_DONE)
         send_news(k, KEEPER_DONE, k->code);
     else

@@ -166,6 +166,7 @@ static exit_code dispatch(cli *c, arguments *args)
     if (!words[0])
         return c->help ? help_all() : exits_wrong("no command", "see --help");
     const command *found = commands_find(words[0], words[1]);
+    c->runs_program = found && found->kind == COMMAND_RUNS_PROGRAM;
     if (found)
         return found->kind == COMMAND_PASSES_ARGUMENTS ? pass_arguments(c, found, args)
                                                        : run_command_with(c, found, args);
@@ -192,9 +193,5 @@ int main(int argc, char **argv)
     }
     exit_code code = dispatch(&c, &args);
     lks_rpc_arena_free(c.arena);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        exits_wrong("standard output", "cannot be written");
-        code = code == EXIT_DONE ? EXIT_OTHER : code;
-    }
-    return (int)code;
+    return (int)exits_flush(code, c.runs_program ? EXIT_AROUND + EXIT_OTHER : EXIT_OTHER);
 }

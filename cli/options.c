@@ -1,8 +1,11 @@
 #include "options.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "exits.h"
 #include "words.h"
 
@@ -25,11 +28,34 @@ options_result options_take(const option_set *set, arguments *args, const argume
     const char *value = o->type == OPTION_BOOL && !arg->value ? "true" : options_value(args, arg);
     if (!value)
         return OPTIONS_WRONG;
-    if (options_store(o, set->into, value, why))
+    if (!arguments_give(args, (const char *)set->into + o->offset))
+        strcpy(why, "given more than once");
+    else if (options_store(o, set->into, value, why))
         return OPTIONS_TAKEN;
     snprintf(flag, sizeof flag, "--%s", o->name);
     exits_wrong(flag, why);
     return OPTIONS_WRONG;
+}
+
+void options_write_times(lks_error *error)
+{
+    static const char unit[] = "_ms", must_be[] = ": must be ", and_to[] = " to ";
+    char *at = strstr(error->message, must_be), from[DURATION_BYTES], to[DURATION_BYTES], *end;
+    size_t len = strlen(error->field), suffix = strlen(unit);
+
+    if (!at || len < suffix || strcmp(error->field + len - suffix, unit) != 0)
+        return;
+    int64_t min = strtoll(at + strlen(must_be), &end, 10);
+    if (strncmp(end, and_to, strlen(and_to)) != 0)
+        return;
+    int64_t max = strtoll(end + strlen(and_to), &end, 10);
+    if (*end)
+        return;
+    duration_write(min, from);
+    duration_write(max, to);
+    if (at - error->message >= (ptrdiff_t)suffix && memcmp(at - suffix, unit, suffix) == 0)
+        at -= suffix;
+    snprintf(at, sizeof error->message - (size_t)(at - error->message), ": must be %.32s to %.32s", from, to);
 }
 
 bool options_rename(lks_error *error, const char *field, const char *flag)
@@ -41,6 +67,7 @@ bool options_rename(lks_error *error, const char *field, const char *flag)
         return false;
     snprintf(text, sizeof text, "%s%s", flag, error->message + len);
     memcpy(error->message, text, sizeof text);
+    options_write_times(error);
     return true;
 }
 

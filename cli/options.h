@@ -15,7 +15,12 @@ options_result options_take(const option_set *set, arguments *args, const argume
 /* Returns the value of a flag, or NULL after printing that there is none. */
 const char *options_value(arguments *args, const argument *arg);
 
-/* Replaces `field` by `flag` in an error message that begins with "field:". Returns false if it begins otherwise. */
+/* Gives the range of a time its units: "lease_ms: must be 10 to 86400000" becomes "lease: must be 10ms to 1d". Changes
+ * nothing if the error is not about the range of a field "..._ms". */
+void options_write_times(lks_error *error);
+
+/* Replaces `field` by `flag` in an error message that begins with "field:", and writes times. Returns false if it begins
+ * otherwise. */
 bool options_rename(lks_error *error, const char *field, const char *flag);
 
 /* Replaces the parameter of the library that an error message begins with by the flag of the same name:

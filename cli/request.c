@@ -379,18 +379,30 @@ static bool is_number(const field_descriptor *field)
 bool request_is_complete(const request *r)
 {
     char flag[WORDS_BYTES + 2] = "--";
+    const field_descriptor *missing = NULL;
 
     for (unsigned i = 0; i < REQUEST_POSITIONS; i++) {
         const field_descriptor *field = request_position(r->type, i);
         if (!field || field->label == PROTOBUF_C_LABEL_REPEATED)
             break;
-        if (!is_number(field) || strcmp(field->name, "expected_version") == 0 || request_has(r, field->name))
+        if (strcmp(field->name, "expected_version") == 0 || request_has(r, field->name))
             continue;
-        words_of_flag(field, flag + 2);
+        missing = missing ? missing : field;
+        if (!is_number(field))
+            continue;
+        words_of_flag(missing, flag + 2);
         exits_wrong(flag, "is needed");
         return false;
     }
     return true;
+}
+
+/* Returns whether a field has this error because it is absent. */
+static bool is_about_absence(const field_descriptor *field, const char *why)
+{
+    if (field->label == PROTOBUF_C_LABEL_REPEATED || words_is_duration(field))
+        return strncmp(why, ": must be ", strlen(": must be ")) == 0;
+    return strcmp(why, ": must not be empty") == 0;
 }
 
 void request_name_flag(const request *r, lks_error *error)
@@ -406,6 +418,8 @@ void request_name_flag(const request *r, lks_error *error)
         return;
     const char *rest = error->message + len;
     words_of_flag(field, flag);
+    if (!request_has(r, name) && is_about_absence(field, rest))
+        rest = ": is needed";
     char nth[32] = "", *end;
     if (*rest == '[') {
         snprintf(nth, sizeof nth, " %lu", strtoul(rest + 1, &end, 10) + 1);
@@ -413,6 +427,7 @@ void request_name_flag(const request *r, lks_error *error)
     }
     snprintf(text, sizeof text, "--%s%s%s%s", flag, nth, *rest == '.' ? ": " : "", rest + (*rest == '.'));
     memcpy(error->message, text, sizeof text);
+    options_write_times(error);
 }
 
 lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)

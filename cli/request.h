@@ -42,15 +42,15 @@ bool request_take_word(request *r, const argument *arg);
 /* Returns whether a field was given, by flags or by JSON. */
 bool request_has(const request *r, const char *field);
 
-/* Checks that the numbers among the first fields were given. A missing one would be 0: `stock put SKU` would empty
- * the item. Returns false after printing an error. */
+/* Checks that the numbers among the first fields, and the fields before them, were given. A missing number would be 0:
+ * `stock put SKU` would empty the item. Returns false after printing an error. */
 bool request_is_complete(const request *r);
 
 /* Returns the field of the n-th word, or NULL. */
 const ProtobufCFieldDescriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n);
 
 /* Replaces the field at the beginning of an error by its flag: "lines[0].quantity: ..." becomes "--line 1: quantity:
- * ...". Changes nothing if the request has JSON. */
+ * ...". Says "is needed" of a field that is absent, and writes times. Changes nothing if the request has JSON. */
 void request_name_flag(const request *r, lks_error *error);
 
 /* Creates the message, in the arena. */

@@ -63,12 +63,13 @@ static void ask_conditions(lks_channel *channel, conditions *found)
 
 typedef struct asking {
     const cli *cli;
-    int width; /* of the column of URLs */
+    int width;   /* of the column of URLs */
+    bool headed; /* the head of the table is printed */
 } asking;
 
 static exit_code ask(void *arg, const char *url, lks_channel **channel)
 {
-    const asking *a = arg;
+    asking *a = arg;
     probe server = probe_server(*channel), store = server;
     exit_code code = EXIT_DONE;
     conditions found = {.why = ""};
@@ -87,6 +88,9 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
         code =
             print_json(url, is_up, has_store, *why ? why : NULL, error->code != LKS_OK ? error->reason : found.reason);
     } else {
+        if (!a->headed)
+            printf("%-*s  %-18s  %s\n", a->width, "SERVER", "STATE", "STORE");
+        a->headed = true;
         printf("%-*s", a->width, url);
         print_probe(&server, found.server);
         print_probe(&store, found.store);
@@ -107,7 +111,5 @@ exit_code status_command(cli *c, const invocation *in)
     for (const char *url = c->server; *url; url += strcspn(url, ",") + (url[strcspn(url, ",")] != '\0'))
         if ((int)strcspn(url, ",") > a.width)
             a.width = (int)strcspn(url, ",");
-    if (!c->json)
-        printf("%-*s  %-18s  %s\n", a.width, "SERVER", "STATE", "STORE");
     return probe_servers(c, ask, &a);
 }

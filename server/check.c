@@ -1,6 +1,7 @@
 /* Called by main and server_run. */
 #include "check.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -163,11 +164,24 @@ static lks_code check_lock_store(const settings *config, lks_error *error)
                                               "--lock-store-namespaces needs --lock-store");
 }
 
+/* A default that is above the maximum is cut without a word. */
+static lks_code check_timeouts(const settings *config, lks_error *error)
+{
+    const char *where = config_where(config, "timeout-ms");
+
+    if (config->timeout_ms <= config->timeout_max_ms || strcmp(where, "timeout-ms") == 0)
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "%s: must be at most --timeout-max-ms, which is %" PRId64, where, config->timeout_max_ms);
+}
+
 lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error)
 {
     identity *known = NULL;
 
-    lks_code code = check_store(config, error);
+    lks_code code = check_timeouts(config, error);
+    if (code == LKS_OK)
+        code = check_store(config, error);
     if (code == LKS_OK)
         code = check_lock_store(config, error);
     if (code == LKS_OK)

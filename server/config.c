@@ -186,6 +186,8 @@ static lks_code set_key(const loading *l, const option *key, const char *where, 
     bool first_of_source = *set_by < l->source;
     *set_by = (unsigned char)l->source;
     copy_text(&config->where[key - config_keys], where);
+    if (l->source == SOURCE_FLAG && !first_of_source && key->type != OPTION_LIST)
+        return invalid(l, where, "given more than once");
     if (is_text(key) && *text == '\0')
         return invalid(l, where, "must not be empty");
     if (!options_store(key, config, text, why))
@@ -256,6 +258,8 @@ static lks_code load_flag(loading *l, arguments *args, const argument *arg)
     const char *value = is_bool_without_value(key, arg, args) ? "true" : arguments_value(args, arg);
     if (!value)
         return invalid(l, arg->text, "needs a value");
+    if (is_file && l->file)
+        return invalid(l, "--config", "given more than once");
     if (is_file) {
         l->file = value;
         return LKS_OK;
@@ -298,6 +302,8 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
     if (l.code == LKS_OK)
         options_read_environment(config_keys, config_keys_len, take_value, &l);
     l.source = SOURCE_FILE;
+    if (!l.file && (l.file = getenv("LOCKSTOCK_CONFIG")) && !*l.file)
+        l.file = NULL;
     if (l.code == LKS_OK && l.file)
         options_read_file(config_keys, config_keys_len, l.file, take_value, &l);
     return l.code;
@@ -346,7 +352,7 @@ void config_print_help(void)
     for (size_t i = 0; i < config_keys_len; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", config_keys[i].name, config_keys[i].help, "",
                config_keys[i].initial ? config_keys[i].initial : "none");
-    print_action(NULL, "--config", "a file of settings");
+    print_action(NULL, "--config", "a file of settings; else the one that LOCKSTOCK_CONFIG names");
     config_each_action(print_action, NULL);
 }
 

@@ -311,6 +311,22 @@ static uint32_t count_before(const char *urls, const char *url, size_t len)
     return n;
 }
 
+/* Options that no URL uses are a mistake: the calls would go in clear text. */
+static lks_code check_tls_is_used(const lks_channel *channel, lks_error *error)
+{
+    const lks_channel_options *o = &channel->options;
+    const char *unused = o->ca_file            ? "ca_file"
+                         : o->certificate_file ? "certificate_file"
+                         : o->key_file         ? "key_file"
+                         : o->server_name      ? "server_name"
+                                               : NULL;
+
+    if (channel->tls || !unused)
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.%s: needs a URL of tls:// or grpcs://",
+                         unused);
+}
+
 static lks_code open_connections(lks_channel *channel, const char *urls, lks_error *error)
 {
     connection_options options = {
@@ -343,7 +359,7 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
             return code;
         channel->n_connections++;
         if (url[len] == '\0')
-            return LKS_OK;
+            return check_tls_is_used(channel, error);
         url += len + 1;
     }
 }

@@ -118,9 +118,27 @@ static char *resource_of(const char *instance)
     return text;
 }
 
+/* The variable with the collector's headers, and its name. */
+static const char *headers_of(const char **name)
+{
+    static const char traces_headers[] = "OTEL_EXPORTER_OTLP_TRACES_HEADERS", headers[] = "OTEL_EXPORTER_OTLP_HEADERS";
+
+    *name = variable(traces_headers) ? traces_headers : headers;
+    return variable(*name);
+}
+
+/* "name=value,name=value" */
+static bool are_pairs(const char *text)
+{
+    for (; *text; text += strcspn(text, ",") + (text[strcspn(text, ",")] != '\0'))
+        if (text[strspn(text, " ,")] != '\0' && strcspn(text, "=") >= strcspn(text, ","))
+            return false;
+    return true;
+}
+
 static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks_error *error)
 {
-    const char *delay = variable("OTEL_BSP_SCHEDULE_DELAY");
+    const char *delay = variable("OTEL_BSP_SCHEDULE_DELAY"), *name, *headers = headers_of(&name);
     lks_code code = read_sampler(t, error);
 
     *delay_ms = DELAY_MS;
@@ -131,7 +149,7 @@ static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks
     if (!url_after(url, "http://") && !url_after(url, "https://"))
         return invalid(variable(traces_endpoint) ? traces_endpoint : endpoint, "must be an http:// or https:// URL",
                        error);
-    return LKS_OK;
+    return headers && !are_pairs(headers) ? invalid(name, "must be name=value,name=value", error) : LKS_OK;
 }
 
 lks_code tracing_check(lks_error *error)
@@ -147,14 +165,14 @@ lks_code tracing_check(lks_error *error)
 
 static lks_code open_exporter(tracing *t, const char *url, const char *instance, lks_error *error)
 {
-    const char *headers = variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
+    const char *name, *headers = headers_of(&name);
     double delay_ms;
     lks_code code = read_settings(t, url, &delay_ms, error);
 
     if (code != LKS_OK)
         return code;
     char *resource = resource_of(instance);
-    t->to = otlp_new(url, headers ? headers : variable("OTEL_EXPORTER_OTLP_HEADERS"), resource, (uint64_t)delay_ms);
+    t->to = otlp_new(url, headers, resource, (uint64_t)delay_ms);
     free(resource);
     if (!t->to)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,

@@ -67,6 +67,21 @@ class Guard(Case):
         self.assertEqual(self.shell("--once", "scope=order,key=2", script="echo not stored"), "not stored\n")
         self.assertEqual(self.shell("--once", "scope=order,key=2", script="echo other"), "")
 
+    # promise CL9
+    def test_output_that_cannot_be_written(self):
+        """Its result is stored all the same, also if nobody reads its output."""
+        count = f"{self.server.dir}/count"
+        for output in ("| true", ">/dev/full"):
+            for _ in range(2):
+                done = subprocess.run(["bash", "-c", f'"$@" {output}; exit ${{PIPESTATUS[0]}}', "bash", LOCKSTOCK, "guard", "run",
+                                       "--once", f"scope=order,key={output}", "--store-output", "--", "sh", "-c",
+                                       f"seq 1 100000; echo x >> {count}"], env=self.env, capture_output=True, timeout=LIMIT_S,
+                                      check=False)
+                self.assertEqual(done.returncode, OTHER, done.stderr)
+                self.assertEqual(done.stderr.count(b"lockstock: standard output: cannot be written\n"), 1, done.stderr)
+        with open(count) as lines:
+            self.assertEqual(len(lines.readlines()), 2)
+
     def test_a_file_is_the_result(self):
         path = f"{self.server.dir}/receipt"
         flags = (*ONCE, "--result", f"@{path}")

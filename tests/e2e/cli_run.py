@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, Terminal, gone, main, wait_until
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Terminal, gone, main, wait_until
 
 SHORT = "400ms"  # the lease of a holder that is to lose it
 AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
@@ -188,8 +188,11 @@ class Run(Case):
         self.err("run", "--lock", "a", "--wait", "1ms", "--", "true", code=AROUND + REFUSED)
         self.err("run", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", code=AROUND + USAGE)
-        self.assertIn("lockstock: --lease: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
+        self.assertIn("lockstock: --lease: must be 10ms to", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
+        for args in (("run", "--lock", "a", "--lock", "b"), ("lock", "exec", "a", "--lock", "b"), ("once", "--key", "a", "--key", "b"),
+                     ("run", "--lock", "a", "--wait", "0s", "--wait", "1s")):
+            self.assertIn("given more than once", self.err(*args, "--", "true", code=AROUND + USAGE))
         for flags in (("--lock", "x" * 200), ("--lock", "x" * 200, "--group", "g")):
             self.assertIn("lockstock: --lock: must be", self.err("run", *flags, "--", "true", code=AROUND + USAGE))
         self.assertIn("lockstock: --group: must be", self.err("run", "--lock", "a", "--group", "x" * 200, "--", "true", code=AROUND + USAGE))
@@ -282,6 +285,22 @@ class Once(Case):
         self.assertEqual(self.once("echo", "other", flags=("--key", "k2"))[0], "other\n")
         with open(count) as lines:
             self.assertEqual(len(lines.readlines()), 1)
+
+    # promise CL3
+    def test_output_that_cannot_be_written(self):
+        """Its result is stored all the same, also if nobody reads its output."""
+        count = f"{self.server.dir}/{self.env['LOCKSTOCK_NAMESPACE']}"
+        script = f"seq 1 100000; echo x >> {count}"
+        for output in ("| true", ">/dev/full"):
+            for _ in range(2):
+                done = subprocess.run(["bash", "-c", f'"$@" {output}; exit ${{PIPESTATUS[0]}}', "bash", LOCKSTOCK, "once", "--key",
+                                       output, "--", "sh", "-c", script], env=self.env,
+                                      capture_output=True, timeout=LIMIT_S, check=False)
+                self.assertEqual(done.returncode, AROUND + OTHER, done.stderr)
+                self.assertEqual(done.stderr.count(b"lockstock: standard output: cannot be written\n"), 1, done.stderr)
+        with open(count) as lines:
+            self.assertEqual(len(lines.readlines()), 2)
+        self.once("sh", "-c", "kill -s PIPE $$", code=128 + signal.SIGPIPE)  # which the program does not ignore
 
     def test_many_at_once_run_it_once(self):
         count = f"{self.server.dir}/many"

@@ -56,6 +56,12 @@ function case.a_store_that_is_wrong_is_named_by_where_it_is_given()
   ends(LISTEN .. "--store embedded:" .. plain, 2, {"lockstockd: --store: cannot use ", plain})
 end
 
+function case.a_default_timeout_above_the_maximum_is_refused()
+  ends("--check-config --timeout-ms 50000", 2, {"--timeout-ms: must be at most --timeout-max-ms, which is 30000"})
+  ends("--check-config --timeout-max-ms 1000", 2, {"LOCKSTOCK_TIMEOUT_MS: must be at most"}, {"LOCKSTOCK_TIMEOUT_MS=1001"})
+  ends("--check-config --timeout-max-ms 1000 --store redis://h", 0, {"are good"})
+end
+
 function case.settings_that_do_not_fit_the_store_are_refused()
   local why = "--wait-replicas needs a --store with replicas; an embedded store has none"
   ends("--check-config --wait-replicas 1", 2, {why})

@@ -119,7 +119,8 @@ TEST(each_transport_carries_calls)
     const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url, here.grpc_url,
                                 here.grpcs_url};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        lks_channel *channel = open_or_fail(urls[i], (lks_channel_options){.ca_file = "ca.pem", .timeout_ms = 60000});
+        lks_channel *channel = open_or_fail(
+            urls[i], (lks_channel_options){.ca_file = strstr(urls[i], "s://") ? "ca.pem" : NULL, .timeout_ms = 60000});
         lks_next_request request = LKS_NEXT_REQUEST_INIT;
         atomic_int answered = 0;
 
@@ -248,6 +249,23 @@ TEST(files_that_cannot_be_used_are_named)
         if (!strstr(error.message, bad[i].named))
             fail_msg("\"%s\" does not name %s", error.message, bad[i].named);
     }
+}
+
+TEST(options_of_tls_need_an_encrypted_url)
+{
+    const lks_channel_options unused[] = {{.ca_file = "ca.pem"}, {.server_name = "shop"}, {.key_file = "client.key"}};
+    char both[128];
+    lks_channel *channel = NULL;
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
+        assert_int_equal(lks_channel_open("unix:///nonexistent/s", &unused[i], &channel, &error), LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, ": needs a URL of tls:// or grpcs://"));
+        assert_null(channel);
+    }
+    snprintf(both, sizeof both, "unix:///nonexistent/s,%s", here.tls_url);
+    assert_int_equal(lks_channel_open(both, &unused[0], &channel, &error), LKS_OK);
+    lks_channel_close(channel);
 }
 
 TEST_MAIN(.setup_all = set_up, .teardown_all = tear_down)

@@ -244,7 +244,7 @@ def what_is_queued_goes_out_at_the_end(url):
 
 
 def settings_that_are_wrong_are_named(url):
-    for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+    for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, abc"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
                        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4317")):
         for flags in (), ("--check-config",):
             ended = subprocess.run([sys.argv[1], "--store", "embedded:/nonexistent/data", "--listen", "http://127.0.0.1:0", *flags],

@@ -50,6 +50,7 @@ class Pasted(unittest.TestCase):
         ran = subprocess.run(["bash", "-euc", text], env=environment, cwd=self.directory, text=True, capture_output=True, timeout=100,
                              check=False)
         self.assertEqual(ran.returncode, 0, text + ran.stdout + ran.stderr)
+        self.assertNotIn("see --help", ran.stderr)  # `|| echo` hides the exit code
         return ran.stdout
 
     def test_the_cookbook(self):

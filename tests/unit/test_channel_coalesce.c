@@ -214,7 +214,7 @@ static void gather(const lks_rpc_method *method, server_fault fault)
 
 TEST(an_error_is_that_calls_alone)
 {
-    server_set_status(server, (server_status){.code = LKS_ABORTED, .applied = LKS_APPLIED_NO, NULL});
+    server_set_status(server, (server_status){.code = LKS_ABORTED, .applied = LKS_APPLIED_NO});
     gather(&server_shared_plain, (server_fault){SERVER_FAILS, 2, 1});
     assert_ok(calls, 2);
     assert_ended(&calls[2], LKS_ABORTED, LKS_APPLIED_NO);
@@ -240,7 +240,7 @@ TEST(an_answer_to_none_or_to_all_is_each_ones)
         bool refused = kinds[k] == SERVER_REFUSES_FRAME;
 
         restart((lks_channel_options){0});
-        server_set_status(server, (server_status){.code = LKS_UNIMPLEMENTED, .applied = LKS_APPLIED_NO, NULL});
+        server_set_status(server, (server_status){.code = LKS_UNIMPLEMENTED, .applied = LKS_APPLIED_NO});
         gather(&server_shared_plain, (server_fault){kinds[k], 0, N});
         assert_all(calls, N, refused ? LKS_UNIMPLEMENTED : LKS_INTERNAL, refused ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE);
     }
@@ -256,10 +256,10 @@ TEST(a_call_without_room_among_others_is_tried_alone)
         server_status status;
         bool again;
     } cases[] = {
-        {&server_shared, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, 0}, true},
-        {&server_shared_plain, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 0}, true},
-        {&server_shared_plain, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, 0}, false},
-        {&server_shared, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100}, false},
+        {&server_shared, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, 0, NULL}, true},
+        {&server_shared_plain, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 0, NULL}, true},
+        {&server_shared_plain, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, 0, NULL}, false},
+        {&server_shared, {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100, NULL}, false},
     };
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -279,7 +279,7 @@ TEST(a_call_without_room_among_others_is_tried_alone)
 /* promise CH19 */
 TEST(no_room_alone_is_an_answer)
 {
-    fail_calls((server_status){.code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO, NULL}, 1);
+    fail_calls((server_status){.code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO}, 1);
     run_to(&server_shared, "a", NULL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_int_equal(server_seen(server), 1);
 }

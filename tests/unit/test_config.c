@@ -61,6 +61,7 @@ static int clear(void **state)
     unsetenv("LOCKSTOCK_DRAIN_MS");
     unsetenv("LOCKSTOCK_LISTEN");
     unsetenv("LOCKSTOCK_FSYNC");
+    unsetenv("LOCKSTOCK_CONFIG");
     return 0;
 }
 
@@ -117,7 +118,7 @@ TEST(a_bool_has_three_forms)
     expect_ok("--insecure --allow-unsafe-store --in-flight 7");
     assert_true(config.allow_unsafe_store && config.insecure);
     assert_int_equal(config.in_flight, 7);
-    expect_ok("--insecure false --allow-unsafe-store true --allow-unsafe-store=false");
+    expect_ok("--insecure false --allow-unsafe-store=false");
     assert_false(config.allow_unsafe_store || config.insecure);
 }
 
@@ -136,6 +137,9 @@ TEST(an_error_names_the_flag_or_the_variable)
         {"--log-level=loud", "--log-level: must be error, warn, info or debug"},
         {"--fsync=or", "--fsync: must be always or everysec"},
         {"--check-config --in-flight x", "--in-flight"},
+        {"--store embedded:a --store embedded:b", "--store: given more than once"},
+        {"--in-flight 5 --in-flight 5", "--in-flight: given more than once"},
+        {"--config a --config b", "--config: given more than once"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -164,11 +168,32 @@ TEST(a_line_of_a_file_may_be_long)
     static char text[LONG + 100], long_name[LONG + 1];
 
     memset(long_name, 'x', LONG);
-    snprintf(text, sizeof text, "  store = embedded:%s ; a comment\n# one more\n\tin-flight : 7 \r\n", long_name);
+    snprintf(text, sizeof text, "  store = embedded:%s\n  # a comment\n\tin-flight : 7 \r\n", long_name);
     write_file(text);
     expect_ok("--config FILE");
     assert_string_equal(config.store + strlen("embedded:"), long_name);
     assert_int_equal(config.in_flight, 7);
+}
+
+/* A password may contain the characters that begin a line of comment. */
+TEST(a_value_has_no_comment)
+{
+    write_file("store = redis://:pa ;s #s@h:1\n");
+    expect_ok("--config FILE");
+    assert_string_equal(config.store, "redis://:pa ;s #s@h:1");
+}
+
+TEST(a_variable_may_name_the_file)
+{
+    write_file("in-flight = 7\n");
+    setenv("LOCKSTOCK_CONFIG", path, 1);
+    expect_ok("");
+    assert_int_equal(config.in_flight, 7);
+    setenv("LOCKSTOCK_CONFIG", "/nonexistent", 1);
+    expect_ok("--config FILE");
+    expect_invalid("--check-config", "/nonexistent: No such file");
+    setenv("LOCKSTOCK_CONFIG", "", 1);
+    expect_ok("");
 }
 
 TEST(an_error_in_a_file_names_its_line)

@@ -106,7 +106,7 @@ typedef struct lks_channel_options {
      * 0-9 and -._~+/=; NULL = none; copied. */
     const char *token;
     bool no_retry; /* never send a call a second time */
-    /* For tls:// and grpcs:// only. PEM files, read by lks_channel_open. */
+    /* For tls:// and grpcs:// only; without such a URL, INVALID_ARGUMENT. PEM files, read by lks_channel_open. */
     const char *ca_file; /* trusted CAs; NULL = those that the system trusts */
     /* The client's certificate and its chain, for servers that request one; NULL = none. */
     const char *certificate_file;
