@@ -248,6 +248,8 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"lock-store", "start the missing ZooKeeper servers, or correct --lock-store: its hosts, user and password; "
                        "other services keep working meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
+        {"data", "stop lockstockd before stock is added again, and restore a backup; the warning lasts until lockstockd "
+                 "is restarted"},
     };
 
     if (status->lock_store && status->lock_store->ready)

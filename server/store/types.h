@@ -66,6 +66,9 @@ typedef void store_done(void *arg, const store_result *result);
 /* The base of keys outside of groups. */
 #define STORE_META_BASE "ls:{meta}:"
 
+/* The version of the data layout, the value of the key "schema" after that base. */
+#define STORE_LAYOUT "3"
+
 enum { STORE_BASE_BYTES = 32 };
 
 /* A part of the store has some of the groups, and can fail independently. A single Redis is one part; in Redis Cluster

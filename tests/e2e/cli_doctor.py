@@ -211,6 +211,21 @@ class Doctor(Case):
             wait_until(lambda: status() == "ready", status)
             self.is_well(server)
 
+    def test_a_store_that_was_emptied(self):
+        with redis("--appendonly", "yes") as (path, _), manager() as status, \
+                self.against(store=f"unix://{path}/r") as server:
+            ask, to = ["redis-cli", "-s", f"{path}/r"], {"LOCKSTOCK_SERVER": server.url}
+            subprocess.run([*ask, "FLUSHALL"], check=True, stdout=subprocess.DEVNULL)
+            wait_until(lambda: 'event=store-lost-data reason="all data of the store was lost' in server.log(), server.log)
+            self.assertIn("\nlockstock_store_losses_total 1\n", self.out("metrics", "--raw", env=to))
+            wait_until(lambda: status().startswith("ready, but all data of the store was lost"), status)
+            self.assertIn("all data of the store was lost", self.out("status", env=to))
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertIn("warning data", levels)
+            self.assertIn("restore a backup", by["data"]["remedy"])
+            self.assertEqual(subprocess.check_output([*ask, "GET", "ls:{meta}:schema"]), b"3\n")
+            self.assertEqual(server.log().count("event=store-lost-data"), 1)
+
     def test_a_certificate_that_ends(self):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
