@@ -127,7 +127,7 @@ def calls_in_json():
     expect("Deduct", json.loads(call(DEDUCT, order("o1"))[2])["outcome"], "DEDUCT_OUTCOME_DEDUCTED")
     body = json.dumps(order("limit")).encode()
     exact = body + b" " * ((1 << 20) - len(body))
-    expect("a message of the most bytes, and one more", [call(DEDUCT, exact + more)[0] for more in (b"", b" ")], [200, 429])
+    expect("a message of the most bytes, and one more", [call(DEDUCT, exact + more)[0] for more in (b"", b" ")], [200, 413])
     for type, empty in (("application/json", b"{}"), ("application/proto", b"")):
         expect(f"an empty {type}", call("/lockstock.v1.StockService/ListItems", empty, fields={"Content-Type": type})[0], 200)
     status, fields, body = call(DEDUCT, order("o1"))
