@@ -146,7 +146,7 @@ typedef struct store_view {
     store_fault fault;   /* why it is not ready, or the fault of a part of it */
     const char *version; /* of Redis; "" = not known yet */
     bool known;          /* the next four members are known; in a cluster, of the worst node */
-    bool appends;        /* it appends each write to a file */
+    bool appends;        /* it appends each write to a file, which is there if the store is embedded */
     bool snapshots;
     bool evicts;       /* it evicts keys when its memory is full */
     const char *fsync; /* appendfsync; "" = no file */

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,6 +102,17 @@ class Doctor(Case):
         with self.against(fsync="always") as server:
             levels, _ = self.findings(server=server.url)
             self.assertEqual(levels, ["ok server", "ok store", "ok persistence", "ok clock"])
+
+    def test_an_embedded_store_whose_files_were_removed(self):
+        with self.against(fsync="always") as server:
+            shutil.rmtree(os.path.join(server.dir, "data", "appendonlydir"))
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertIn("problem persistence", levels)
+            self.assertIn("BGREWRITEAOF", by["persistence"]["remedy"])
+            subprocess.run(["redis-cli", "-s", os.path.join(server.dir, "data", "redis.sock"), "BGREWRITEAOF"], check=True,
+                           stdout=subprocess.DEVNULL)
+            wait_until(lambda: os.path.exists(os.path.join(server.dir, "data", "appendonlydir", "appendonly.aof.manifest")))
+            self.assertIn("ok persistence", self.findings(server=server.url)[0])
 
     def test_admin_status_describes_the_store(self):
         status = self.json("admin", "status")
