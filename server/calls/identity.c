@@ -81,7 +81,8 @@ typedef struct reading {
 
 static bool bad_line(reading *r, const char *what)
 {
-    r->failed = lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: line %u: %s", r->file, r->line, what);
+    r->failed =
+        lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: line %u: %s", r->file, r->line, what);
     return false;
 }
 
