@@ -352,7 +352,7 @@ def connections():
     c.send(f"POST {DEDUCT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            f"Content-Length: {64 << 20}\r\n\r\n".encode() + b"x" * (3 << 20))
     status, _, body = c.answer()
-    expect("a body that is too long", (status, json.loads(body)["code"]), (429, "resource_exhausted"))
+    expect("a body that is too long", (status, json.loads(body)["code"]), (413, "resource_exhausted"))
     expect("nothing was smuggled", json.loads(call(DEDUCT, order("smuggled"))[2]).get("replayed"), None)
 
     # A caller that leaves gives its wait up: the lock goes to the next one.
