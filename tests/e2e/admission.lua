@@ -429,7 +429,7 @@ function case.refused_calls_are_logged_and_no_secret_is()
   until_(function()
     asks(tcp, "Id.Decode", nil, "shop-ended") "UNAUTHENTICATED"
     world.pause()
-    return s:output():find('principal="shop" method=/lockstock%.v1%.IdService/Decode wire=tcp from=%S+ code=UNAUTHENTICATED reason="its token has ended"')
+    return s:output():find('principal=shop method=/lockstock%.v1%.IdService/Decode wire=tcp from=%S+ code=UNAUTHENTICATED reason="its token has ended"')
   end)
   asks(tcp, "Lock.Acquire", {token = PAYLOAD .. "-of-the-lock", owner = PAYLOAD, lease_ms = 60000, targets = {{name = PAYLOAD}}},
     "ops") "OK"
