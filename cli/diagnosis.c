@@ -195,6 +195,9 @@ static void check_persistence(const lks_store_status *status, findings *f)
 {
     static const char append[] = "redis-cli CONFIG SET appendonly yes, and in redis.conf; also appendfsync always, or "
                                  "everysec if losing two seconds is acceptable";
+    static const char rewrite[] =
+        "if DIR/appendonlydir was removed, redis-cli -s DIR/redis.sock BGREWRITEAOF writes the "
+        "data into new files";
     const char *always = status->kind == LKS_STORE_KIND_EMBEDDED
                              ? "run lockstockd with --fsync always if that is not acceptable"
                              : "redis-cli CONFIG SET appendfsync always if that is not acceptable, and in redis.conf";
@@ -206,7 +209,7 @@ static void check_persistence(const lks_store_status *status, findings *f)
     }
     switch (status->persistence) {
     case LKS_PERSISTENCE_NONE:
-        say(f, DIAGNOSIS_PROBLEM, "persistence", append,
+        say(f, DIAGNOSIS_PROBLEM, "persistence", status->kind == LKS_STORE_KIND_EMBEDDED ? rewrite : append,
             "the store keeps nothing on disk: when Redis ends, all locks, stock and records are lost");
         break;
     case LKS_PERSISTENCE_SNAPSHOTS:
@@ -248,6 +251,9 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"lock-store", "start the missing ZooKeeper servers, or correct --lock-store: its hosts, user and password; "
                        "other services keep working meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
+        {"data",
+         "stop lockstockd before stock is added again, and restore a backup; the warning lasts until lockstockd "
+         "is restarted"},
     };
 
     if (status->lock_store && status->lock_store->ready)

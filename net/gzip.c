@@ -5,6 +5,8 @@
 
 #include <zlib.h>
 
+#include "net/too_long.h"
+
 enum {
     ROOM_MIN = 512,
     GZIP_WINDOW = 15 + 16,
@@ -64,7 +66,7 @@ lks_code gzip_inflate(const uint8_t *data, size_t len, size_t bytes_max, uint8_t
     if (state == Z_MEM_ERROR)
         return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     if (*ret_len > bytes_max)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long once decompressed");
+        return too_long(error, bytes_max);
     return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "the message is not gzip");
 }
 

@@ -338,9 +338,9 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 static lks_code no_scheme(lks_error *error)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "must begin with tcp://, tls://, unix://, http://, https://, http+unix://, grpc://, grpcs://, "
-                         "grpc+unix://, ws://, wss://, nng+tcp:// or nng+ws://, or, for a descriptor, with tcp+fd://, "
-                         "tls+fd://, http+fd://, https+fd://, grpc+fd://, grpcs+fd://, ws+fd:// or wss+fd://");
+                         "must begin with tcp:// or another scheme: tls, unix, http, https, http+unix, grpc, grpcs, "
+                         "grpc+unix, ws, wss, nng+tcp, nng+ws; for a descriptor tcp+fd, tls+fd, http+fd, https+fd, "
+                         "grpc+fd, grpcs+fd, ws+fd, wss+fd");
 }
 
 /* ---- sockets that were handed in ------------------------------------------------------ */

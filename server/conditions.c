@@ -20,6 +20,7 @@ static const struct kind {
     [CONDITION_LOCK_STORE] = {"lock-store", "lock-store-degraded", "lock-store-ready"},
     [CONDITION_CERTIFICATE] = {"certificate", "certificate-ends", "certificate-good"},
     [CONDITION_SERVERS] = {"servers", "servers-differ", "servers-agree"},
+    [CONDITION_DATA] = {"data", "store-lost-data", NULL},
 };
 
 void conditions_init(conditions *c)

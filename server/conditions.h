@@ -15,13 +15,14 @@ typedef enum condition_about {
     CONDITION_LOCK_STORE,
     CONDITION_CERTIFICATE,
     CONDITION_SERVERS,
+    CONDITION_DATA, /* lasts until the server ends */
     CONDITIONS
 } condition_about;
 
 enum { CONDITION_TEXT_BYTES = 640 };
 
 typedef struct condition {
-    const char *about;               /* "store", "lock-store", "certificate", "servers"; static */
+    const char *about;               /* "store", "lock-store", "certificate", "servers", "data"; static */
     char text[CONDITION_TEXT_BYTES]; /* for people; empty: no fault */
     lks_reason reason;               /* NONE: no reason word */
     bool blocks;                     /* calls cannot be served during it */

@@ -207,6 +207,12 @@ static void write_event(log_level level, const char *event, const char *pairs)
     }
 }
 
+void log_tell(void *arg, bool warns, const char *event, const char *line)
+{
+    (void)arg;
+    log_event(warns ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, event, "%s", line);
+}
+
 uint64_t log_lines_lost(void)
 {
     return atomic_load(&lost);

@@ -34,6 +34,9 @@ void log_event(log_level level, const char *event, const char *format, ...) __at
 #define log_info(...) log_event(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
+/* Logs a ready line, as warn or debug. `arg` is unused. */
+void log_tell(void *arg, bool warns, const char *event, const char *line);
+
 /* How many lines were dropped. Thread-safe. */
 uint64_t log_lines_lost(void);
 

@@ -136,6 +136,7 @@ static void write_store(const server_parts *of, metrics_text *t)
     store_describe(of->store, &view);
     metrics_single(t, METRICS_STORE_READY, view.ready);
     metrics_single(t, METRICS_STORE_ROUND, view.ready ? (double)view.round_trip_us / 1e6 : 0);
+    metrics_single(t, METRICS_STORE_LOSSES, (double)loss_found(of->loss));
     write_all_primaries(of, t);
     write_process(of, t);
 }

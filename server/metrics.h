@@ -5,6 +5,7 @@
 #include "calls/callers.h"
 #include "calls/dispatch.h"
 #include "calls/identity.h"
+#include "calls/loss.h"
 #include "conditions.h"
 #include "config.h"
 #include "net/wires.h"
@@ -26,6 +27,7 @@ typedef struct server_parts {
     const dispatch *dispatch;
     struct tracing *tracing;
     const wires *wires;
+    const loss *loss;
     uint64_t started_ns; /* uv_hrtime */
     uint64_t reloads, failed_reloads;
 } server_parts;

@@ -150,6 +150,7 @@ static void on_stores_closed(void *arg)
     quotas_close(s->quotas);
     peers_free(s->peers);
     loss_free(s->loss);
+    s->loss = NULL;
     s->phase = FLUSHING;
     s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
 }
@@ -280,7 +281,12 @@ static void look_at_certificates(server *s)
     set_condition(s, CONDITION_CERTIFICATE, blocks, LKS_REASON_NONE, text);
 }
 
-/* ---- other servers on the store ----------------------------------------------------------- */
+/* ---- the store's data, other servers on the store ------------------------------------------ */
+
+static void on_loss(void *arg, const char *text)
+{
+    set_condition(arg, CONDITION_DATA, false, LKS_REASON_NONE, text);
+}
 
 static void on_peers(void *arg, const char *differs)
 {
@@ -321,9 +327,10 @@ static void on_look(uv_timer_t *timer)
     if (s->phase != RUNNING)
         return;
     look_at_certificates(s);
-    if (s->store_was_connected)
-        loss_look(s->loss);
-    if (s->store_was_connected && s->peers)
+    if (!s->store_was_connected)
+        return;
+    loss_look(s->loss);
+    if (s->peers)
         peers_look(s->peers);
 }
 
@@ -334,7 +341,7 @@ static void on_listening(void *arg)
     on_lock_store_listening(s);
     if (s->phase != RUNNING)
         return;
-    loss_look_now(s->loss);
+    loss_look(s->loss);
     sweep_begin(s->sweep);
     quotas_begin(s->quotas);
     if (s->peers)
@@ -487,6 +494,7 @@ static lks_rpc_slice write_metrics(void *arg, bool openmetrics, lks_rpc_arena *a
                                 .dispatch = s->dispatch,
                                 .tracing = s->tracing,
                                 .wires = s->wires,
+                                .loss = s->loss,
                                 .started_ns = s->started_ns,
                                 .reloads = s->reloads,
                                 .failed_reloads = s->failed_reloads};
@@ -515,7 +523,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
 {
     s->alarms = alarms_new(&s->loop, s->store);
     s->waiters = waiters_new(&s->loop, s->alarms);
-    s->loss = loss_new(s->store, s->waiters);
+    s->loss = loss_new(s->store, s->waiters, on_loss, s);
     s->sweep = sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms);
     const quotas_limits limits = {.keys = s->config->namespace_keys,
                                   .bytes = s->config->namespace_bytes,
@@ -580,15 +588,6 @@ static lks_code open_standard(server *s, lks_error *error)
     return LKS_OK;
 }
 
-static void log_for_wires(void *arg, bool warns, const char *event, const char *line)
-{
-    (void)arg;
-    if (warns)
-        log_warn(event, "%s", line);
-    else
-        log_debug(event, "%s", line);
-}
-
 /* Returns the number of pages. */
 static size_t set_pages(server *s)
 {
@@ -610,7 +609,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .sink = &s->sink,
         .budget = s->budget,
         .streaming = s->streaming,
-        .tell = log_for_wires,
+        .tell = log_tell,
         .n_streaming = sizeof s->streaming / sizeof s->streaming[0],
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,

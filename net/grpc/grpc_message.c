@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/gzip.h"
+#include "net/too_long.h"
 
 enum { ROOM_MIN = 512, COMPRESSED = 1 };
 
@@ -59,7 +60,7 @@ static lks_code begin(grpc_reader *r, lks_error *error)
     if (r->prefix[0] > COMPRESSED || r->other)
         return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are supported");
     if (length > r->bytes_max)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");
+        return too_long(error, r->bytes_max);
     r->wanted = length;
     r->len = 0;
     return make_room(r, 0) ? LKS_OK : fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");

@@ -10,6 +10,7 @@
 #include "net/http/exchange_state.h"
 #include "net/http/grpc_web.h"
 #include "net/gzip.h"
+#include "net/too_long.h"
 #include "rpc/json/json.h"
 
 enum {
@@ -319,7 +320,9 @@ void http_exchange_body(http_exchange *e, const void *data, size_t len)
         return;
     }
     if (wanted > e->site->message_bytes_max / 3 * 4 + BODY_ROOM) { /* gRPC-Web may send base64 */
-        refuse(e, 0, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");
+        lks_error error;
+        too_long(&error, e->site->message_bytes_max);
+        http_exchange_fail(e, 413, &error);
         return;
     }
     while (room < wanted)
@@ -357,8 +360,7 @@ bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *er
 
     e->payload = (lks_rpc_slice){.data = data, .len = len};
     if (len > e->site->message_bytes_max) {
-        lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
-                             "the message is too long");
+        too_long(error, e->site->message_bytes_max);
         return false;
     }
     if (!e->is_json)
@@ -498,7 +500,7 @@ void http_exchange_run(http_exchange *e)
     if (e->page)
         write_page(e);
     else if (!e->protocol->read(e, &error))
-        http_exchange_fail(e, 0, &error);
+        http_exchange_fail(e, error.reason == LKS_REASON_TOO_LARGE ? 413 : 0, &error);
     else
         run_call(e);
 }

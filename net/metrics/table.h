@@ -35,6 +35,7 @@
     X(METRICS_READY, METRICS_GAUGE, "lockstock_ready", "", "1 if calls can be served.") \
     X(METRICS_STORE_READY, METRICS_GAUGE, "lockstock_store_ready", "", "1 if the store is ready.") \
     X(METRICS_STORE_ROUND, METRICS_GAUGE, "lockstock_store_round_trip_seconds", "", "Round trip of the last health check.") \
+    X(METRICS_STORE_LOSSES, METRICS_COUNTER, "lockstock_store_losses", "", "How often the store, or a primary of it, was found emptied.") \
     X(METRICS_STORE_REPLICAS, METRICS_GAUGE, "lockstock_store_replicas", "primary", "Connected replicas.") \
     X(METRICS_STORE_LAG, METRICS_GAUGE, "lockstock_store_replica_lag_bytes", "primary", "What the replica that is most behind has not confirmed.") \
     X(METRICS_STORE_MEMORY, METRICS_GAUGE, "lockstock_store_memory_bytes", "primary, kind", "Memory used, and max: maxmemory, or that of its machine.") \

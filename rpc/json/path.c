@@ -39,5 +39,7 @@ bool json_path_fail(const json_path *at, const char *whole, const char *problem,
 
     write_path(at, path);
     lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", path[0] ? path : whole, problem);
+    if (error && !path[0])
+        error->field[0] = '\0';
     return false;
 }

@@ -133,13 +133,15 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
     char suffix[LOG_RATE_SUFFIX_BYTES];
     const char *field = error->field, *between = *field ? " field=" : "", *word = lks_reason_name(error->reason);
 
+    const char *why = kind == BY_UNKNOWN_CALLER && who ? "its token has ended" : error->message;
+
     if (!log_rate_allows(&a->refusals[kind], clock_now_ns() / 1000000, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
     if (kind == BY_UNKNOWN_CALLER || kind == BY_RIGHTS)
         log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s",
                  who ? who : "", method ? method->path : "unknown", caller_wire(from), caller_from(from),
-                 lks_code_name(error->code), error->message, word, between, field, suffix);
+                 lks_code_name(error->code), why, word, between, field, suffix);
     else
         log_debug("call-refused", "wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s", caller_wire(from),
                   caller_from(from), lks_code_name(error->code), error->message, word, between, field, suffix);

@@ -35,7 +35,8 @@ audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const c
 void audit_call(const lks_rpc_method *method, const audit_origin *origin, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error);
 
-/* method NULL: there is no such method. who NULL: unknown. */
+/* method NULL: there is no such method. who NULL: unknown; with LKS_UNAUTHENTICATED it is the
+ * principal of a token that has ended, which only the log tells. */
 void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, const char *who, const lks_error *error);
 
 #endif

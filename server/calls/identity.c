@@ -79,18 +79,19 @@ typedef struct reading {
     lks_error *error;
 } reading;
 
-static bool bad(reading *r, const char *where, const char *what)
+static bool bad_line(reading *r, const char *what)
 {
-    r->failed = lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: %s", r->file, where, what);
+    r->failed =
+        lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: line %u: %s", r->file, r->line, what);
     return false;
 }
 
-static bool bad_line(reading *r, const char *what)
+/* `name` is in the line, or is that of the section. */
+static bool bad(reading *r, const char *name, const char *what)
 {
-    char where[32];
-
-    snprintf(where, sizeof where, "line %u", r->line);
-    return bad(r, where, what);
+    r->failed = lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: line %u: %s: %s", r->file, r->line,
+                              name, what);
+    return false;
 }
 
 /* Like fgets, but never splits a line: returns NULL with an error then. */
@@ -111,7 +112,7 @@ static char *next_line(char *line, int size, void *from)
     if (r->digest)
         digest_more(r->digest, line, (size_t)n);
     if (ferror(r->from))
-        bad(r, "file", "cannot be read");
+        bad_line(r, "cannot be read");
     return n > 0 && r->failed == LKS_OK ? line : NULL;
 }
 
@@ -505,7 +506,7 @@ static principal *of_uid(const identity *i, uid_t uid)
     return of_alias(i, uid_text(uid, text));
 }
 
-static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now, int64_t *ends)
+static principal *of_token(const identity *i, lks_rpc_slice text, int64_t *ends)
 {
     unsigned char digest[DIGEST_BYTES];
 
@@ -513,7 +514,7 @@ static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now, i
         return NULL;
     digest_of(text.data, text.len, digest);
     const token *found = find_token(i, digest);
-    if (!found || (found->until != 0 && now >= found->until))
+    if (!found)
         return NULL;
     *ends = found->until;
     return found->of;
@@ -530,12 +531,12 @@ static lks_rpc_slice bearer(lks_rpc_slice authorization)
     return (lks_rpc_slice){.data = authorization.data + len, .len = authorization.len - len};
 }
 
-/* *ends: the end of the caller's token; 0: no end, or no token. */
-static principal *identify(const identity *i, const credentials *c, int64_t now, int64_t *ends)
+/* *ends: the end of the caller's token, which may be over; 0: no end, or no token. */
+static principal *identify(const identity *i, const credentials *c, int64_t *ends)
 {
     *ends = 0;
     if (c->authorization.len > 0)
-        return of_token(i, bearer(c->authorization), now, ends);
+        return of_token(i, bearer(c->authorization), ends);
     if (c->certificate)
         return of_certificate(i, c->certificate);
     return c->uid ? of_uid(i, *c->uid) : NULL;
@@ -574,11 +575,12 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
     if (!i->required)
         return LKS_OK;
     int64_t token_ends;
-    principal *p = identify(i, c, now, &token_ends);
-    if (!p)
+    principal *p = identify(i, c, &token_ends);
+    if (p)
+        ret->caller =
+            (service_caller){.principal = p->name, .ns = p->ns, .token_ends = token_ends, .of = p, .right = right_of};
+    if (!p || (token_ends != 0 && now >= token_ends))
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
-    ret->caller =
-        (service_caller){.principal = p->name, .ns = p->ns, .token_ends = token_ends, .of = p, .right = right_of};
     bool elsewhere = p->ns && c->ns.len > 0 && !slice_is(c->ns, p->ns);
     if (elsewhere || (method && !may(p, method))) {
         p->refused++;

@@ -37,7 +37,7 @@ typedef struct identity identity;
 typedef struct principal principal;
 
 /* Reads the files. policy NULL: callers are not identified, and there are no tokens. LKS_INVALID_ARGUMENT names the
- * file and the line or section. */
+ * file and the line. */
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error);
 
 /* Takes NULL. */
@@ -46,7 +46,7 @@ void identity_free(identity *i);
 /* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
     lks_rpc_slice ns;      /* the namespace of the call */
-    service_caller caller; /* also of a refused call; principal NULL: unknown, or there is no policy */
+    service_caller caller; /* also of a refused call, and of an ended token; principal NULL: unknown, or no policy */
 } identity_verdict;
 
 /* Checks a call. method NULL: only the caller is identified. `now` is in seconds since 1970. LKS_UNAUTHENTICATED: no

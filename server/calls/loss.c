@@ -2,18 +2,19 @@
  * Called by server.c. */
 #include "calls/loss.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <sys/queue.h>
 
 #include "base/clock.h"
 #include "functions/arguments.h"
-#include "log.h"
 #include "memory.h"
 #include "slice.h"
 
-enum { TIMEOUT_MS = 5000, MARK_BYTES = 64 };
+enum { TIMEOUT_MS = 5000, MARK_BYTES = 64, TEXT_BYTES = 128 };
 
 /* One part of the store. */
 typedef struct watched_part {
@@ -30,8 +31,47 @@ typedef struct watched_part {
 struct loss {
     store *store;
     waiters *waiters;
+    void (*on_loss)(void *arg, const char *text);
+    void *arg;
+    uint64_t found;
     LIST_HEAD(, watched_part) parts;
 };
+
+/* If this fails, the connection to the store is lost, and the greeting of the next one writes the layout. */
+static void on_layout(void *arg, const store_result *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+static void write_layout(loss *l)
+{
+    static lks_rpc_slice args[] = {{STORE_LAYOUT, sizeof STORE_LAYOUT - 1}};
+    static const store_call call = {.base = {STORE_META_BASE, sizeof STORE_META_BASE - 1},
+                                    .function = fn_mark_layout.name,
+                                    .n_args = 1,
+                                    .args = args,
+                                    .repeatable = true};
+
+    store_submit(l->store, &call, clock_in_ms(TIMEOUT_MS), on_layout, NULL);
+}
+
+static void report(loss *l, const store_part *part)
+{
+    char at[32], text[TEXT_BYTES];
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    l->found++;
+    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    if (strcmp(part->base, STORE_META_BASE) == 0)
+        snprintf(text, sizeof text, "all data of the store was lost, noticed at %s", at);
+    else
+        snprintf(text, sizeof text, "all data of the primary with slot %u was lost, noticed at %s", part->slot, at);
+    l->on_loss(l->arg, text);
+    waiters_missed(l->waiters);
+    write_layout(l);
+}
 
 static void on_mark(void *arg, const store_result *result)
 {
@@ -49,10 +89,8 @@ static void on_mark(void *arg, const store_result *result)
         return;
     memcpy(w->mark, mark.data, mark.len);
     w->mark[mark.len] = '\0';
-    if (!known)
-        return;
-    log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all its data is lost\"");
-    waiters_missed(w->loss->waiters);
+    if (known)
+        report(w->loss, &w->part);
 }
 
 static void check_part(watched_part *w)
@@ -97,7 +135,7 @@ static void forget_others(loss *l)
     }
 }
 
-void loss_look_now(loss *l)
+void loss_look(loss *l)
 {
     store_part part;
 
@@ -110,17 +148,16 @@ void loss_look_now(loss *l)
     forget_others(l);
 }
 
-void loss_look(loss *l)
+uint64_t loss_found(const loss *l)
 {
-    if (waiters_any(l->waiters))
-        loss_look_now(l);
+    return l ? l->found : 0;
 }
 
-loss *loss_new(store *backing, waiters *waiting)
+loss *loss_new(store *backing, waiters *waiting, void (*on_loss)(void *arg, const char *text), void *arg)
 {
     loss *l = memory_alloc(sizeof *l);
 
-    *l = (loss){.store = backing, .waiters = waiting};
+    *l = (loss){.store = backing, .waiters = waiting, .on_loss = on_loss, .arg = arg};
     return l;
 }
 

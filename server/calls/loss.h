@@ -10,14 +10,16 @@
 
 typedef struct loss loss;
 
-/* Wakes every waiter (waiters_missed) when that happens. */
-loss *loss_new(store *store, waiters *waiters);
+/* When that happens: calls on_loss, with a text for people that is valid during the call, wakes every waiter
+ * (waiters_missed), and writes the version of the data layout again. */
+loss *loss_new(store *store, waiters *waiters, void (*on_loss)(void *arg, const char *text), void *arg);
 
-/* Asks each part of the store for its mark, unless such a call is under way. Call it when the store is connected. */
-void loss_look_now(loss *l);
-
-/* The same if any call waits. Call it every second. */
+/* Asks each part of the store for its mark, unless such a call is under way. Call it when the store is connected, and
+ * then every second. */
 void loss_look(loss *l);
+
+/* How often that has happened. Takes NULL. */
+uint64_t loss_found(const loss *l);
 
 /* No store call may be under way. Takes NULL. */
 void loss_free(loss *l);

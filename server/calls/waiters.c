@@ -64,11 +64,6 @@ void waiters_moved(waiter *w, const char *key, watched *watches)
     w->watches = watches;
 }
 
-bool waiters_any(const waiters *all)
-{
-    return !TAILQ_EMPTY(&all->waiters);
-}
-
 /* An event may end any waiter, so each waiter moves to the end of the list before it gets the event. */
 static void send_all(waiters *all, service_event_kind kind)
 {

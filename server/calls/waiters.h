@@ -62,8 +62,6 @@ void waiters_message(waiters *all, const char *data, size_t len);
 /* Sends SERVICE_WOKEN to every waiter, because messages may have been missed or the store lost data. */
 void waiters_missed(waiters *all);
 
-bool waiters_any(const waiters *all);
-
 /* Sends SERVICE_STOPPING to every waiter that is registered now or later. */
 void waiters_stop(waiters *all);
 

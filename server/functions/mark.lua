@@ -2,7 +2,8 @@
 -- even if its connection was not.
 --
 -- Key, after the base "ls:{meta}:":
---   mark  string  chosen by the first server that asked; never expires
+--   mark    string  chosen by the first server that asked; never expires
+--   schema  string  the version of the data layout; a server writes it when it connects, and after such a loss
 
 -- offered: the mark to set if there is none -> {'OK', the mark}
 define('mark_read', {'allow-oom'}, function(base, now, offered)
@@ -13,4 +14,10 @@ define('mark_read', {'allow-oom'}, function(base, now, offered)
     mark = offered
   end
   return {'OK', mark}
+end)
+
+-- layout: the version to set if there is none -> {'OK'}
+define('mark_layout', {}, function(base, now, layout)
+  write('SET', base .. 'schema', layout, 'NX')
+  return {'OK'}
 end)

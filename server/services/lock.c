@@ -125,8 +125,8 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
     const char *token = request->token;
     const char *parked = "."; /* "<server>.<copy>.<lease_ms>": distinguishes copies of the same call */
 
+    lock_check_targets(p, request->n_targets, request->targets); /* first: clients may set the name as the group */
     plan_check_name_or_empty(p, "group", request->group);
-    lock_check_targets(p, request->n_targets, request->targets);
     if (token[0] != '\0')
         lock_check_token(p, "token", token);
     plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
@@ -174,8 +174,8 @@ void renew_prepare(const lks_renew_request *request, plan *p)
         plan_invalid(p, "leases: must be 1 to %d", LEASES_MAX);
     for (size_t i = 0; i < request->n_leases && !plan_failed(p); i++) {
         const lks_lease *lease = request->leases[i];
-        plan_check_name_or_empty(p, plan_path(p, "leases[%zu].group", i), lease->group);
         check_names(p, plan_path(p, "leases[%zu].names", i), lease->n_names, lease->names);
+        plan_check_name_or_empty(p, plan_path(p, "leases[%zu].group", i), lease->group);
         if (lease->group[0] == '\0' && lease->n_names != 1)
             plan_invalid(p, "leases[%zu].group: must be set unless names is exactly one", i);
         lock_check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);
@@ -201,8 +201,8 @@ void lock_plan_release_all(plan *p, const plan_function *function, lks_rpc_slice
 
 static void plan_release(const lks_release_request *request, plan *p, const plan_function *function)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     check_names(p, "names", request->n_names, request->names);
+    plan_check_name_or_empty(p, "group", request->group);
     lock_check_token(p, "token", request->token);
     plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
     add_released(p, request->n_names, request->token);

@@ -33,8 +33,8 @@ typedef struct found {
 
 static void name_prepare(const plan_function *function, const char *group, const char *name, plan *p)
 {
-    plan_check_name_or_empty(p, "group", group);
     plan_check_name(p, "name", name);
+    plan_check_name_or_empty(p, "group", group);
     plan_call(p, function, group, name, 0);
     plan_weighs(p, HOLDERS_WEIGHT);
     args_lock_inspect(p, .name = name);

@@ -40,7 +40,9 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
         plan_invalid(p, "%s: must be set", plan_path(p, "%s.algorithm", field));
     plan_check_range(p, plan_path(p, "%s.limit", field), limit->limit, 1, log ? LOG_LIMIT_MAX : RATELIMIT_UNITS_MAX);
     plan_check_range(p, plan_path(p, "%s.period_ms", field), limit->period_ms, 1, SPAN_MAX_MS);
-    plan_check_range(p, plan_path(p, "%s.burst", field), limit->burst, 0, bucket ? RATELIMIT_UNITS_MAX : 0);
+    if (!bucket && limit->burst != 0)
+        plan_invalid(p, "%s: only with ALGORITHM_TOKEN_BUCKET", plan_path(p, "%s.burst", field));
+    plan_check_range(p, plan_path(p, "%s.burst", field), limit->burst, 0, RATELIMIT_UNITS_MAX);
     if (bucket && !plan_failed(p)) {
         spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
         if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)

@@ -533,6 +533,11 @@ store_process embedded_look(const embedded *e)
     return (store_process){.starts = e->starts, .disk_free_bytes = room_of(e)};
 }
 
+bool embedded_has_files(const embedded *e)
+{
+    return faccessat(e->dir_fd, "appendonlydir/appendonly.aof.manifest", F_OK, 0) == 0;
+}
+
 const char *embedded_full(const embedded *e)
 {
     return e->state == FULL ? no_room : NULL;

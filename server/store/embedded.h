@@ -29,6 +29,9 @@ typedef struct embedded_options {
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 
+/* Whether its append-only file is there: somebody may have removed it. redis-server does not notice. */
+bool embedded_has_files(const embedded *embedded);
+
 /* Returns a static text while redis-server is not started because the disk is full; otherwise NULL. */
 const char *embedded_full(const embedded *embedded);
 

@@ -202,7 +202,7 @@ static size_t set_schema_words(greeting *g, const char **words)
         return 0;
     words[0] = "SET";
     words[1] = GREETING_SCHEMA_KEY;
-    words[2] = GREETING_SCHEMA;
+    words[2] = STORE_LAYOUT;
     words[3] = "NX";
     words[4] = "GET"; /* returns the version if another server was first */
     return 5;
@@ -217,14 +217,14 @@ static bool is_moved(const redisReply *reply)
 static void check_layout(greeting *g, const char *layout)
 {
     char text[TEXT_BYTES];
-    long theirs = strtol(layout, NULL, 10), ours = strtol(GREETING_SCHEMA, NULL, 10);
+    long theirs = strtol(layout, NULL, 10), ours = strtol(STORE_LAYOUT, NULL, 10);
 
     if (theirs == ours) {
         g->has_schema = true;
         next(g);
         return;
     }
-    snprintf(text, sizeof text, "the store's data layout is version %.16s, this server's is " GREETING_SCHEMA ": %s",
+    snprintf(text, sizeof text, "the store's data layout is version %.16s, this server's is " STORE_LAYOUT ": %s",
              layout,
              theirs > ours ? "a newer lockstockd wrote it, so run that version or a later one"
                            : "it is older than release 0.1.0 and cannot be migrated, so use an empty store");

@@ -12,7 +12,6 @@
 
 /* The version of the data layout. A server refuses a store with another number before the dot. */
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
-#define GREETING_SCHEMA "3"
 
 #define GREETING_OF_CLUSTER "the store is a node of a Redis Cluster: its URL is redis+cluster://"
 

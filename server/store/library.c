@@ -74,7 +74,10 @@ static void on_listed(void *arg, const redisReply *reply)
         end(l, LIBRARY_LOADED, (store_fault){0});
     else
         end(l, LIBRARY_FOREIGN,
-            STORE_FAULT(STORE_MISFIT, "the store has a function library with this server's name but another text"));
+            STORE_FAULT(
+                STORE_MISFIT,
+                "the store has a function library with this server's name but another text: its file is damaged "
+                "(restore a backup), or somebody changed the library (FUNCTION DELETE it)"));
 }
 
 static void list(library *l)

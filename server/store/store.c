@@ -47,9 +47,12 @@ static void on_ready(void *arg, bool ready, store_fault fault)
     store *s = arg;
     const store_fault cause = cause_of(s, ready, fault);
     const char *full = cause.text == fault.text ? NULL : cause.text;
+    bool is_told = fault.reason == LKS_REASON_STORE_DISK_FAILED || !s->topology || s->closed;
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
+    if (full && !is_told)
+        topology_explain(s->topology, cause); /* callers get it; calls this function again */
     if (full && full == s->reported_full)
         return;
     s->reported_full = full;
@@ -192,6 +195,7 @@ void store_describe(const store *s, store_view *ret)
     topology_describe(s->topology, ret);
     ret->fault = cause_of(s, ret->ready, ret->fault);
     ret->embedded = s->embedded != NULL;
+    ret->appends = ret->appends && (!s->embedded || embedded_has_files(s->embedded));
     ret->wait_replicas = s->options.wait_replicas;
 }
 

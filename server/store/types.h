@@ -66,6 +66,9 @@ typedef void store_done(void *arg, const store_result *result);
 /* The base of keys outside of groups. */
 #define STORE_META_BASE "ls:{meta}:"
 
+/* The version of the data layout, the value of the key "schema" after that base. */
+#define STORE_LAYOUT "3"
+
 enum { STORE_BASE_BYTES = 32 };
 
 /* A part of the store has some of the groups, and can fail independently. A single Redis is one part; in Redis Cluster
@@ -143,7 +146,7 @@ typedef struct store_view {
     store_fault fault;   /* why it is not ready, or the fault of a part of it */
     const char *version; /* of Redis; "" = not known yet */
     bool known;          /* the next four members are known; in a cluster, of the worst node */
-    bool appends;        /* it appends each write to a file */
+    bool appends;        /* it appends each write to a file, which is there if the store is embedded */
     bool snapshots;
     bool evicts;       /* it evicts keys when its memory is full */
     const char *fsync; /* appendfsync; "" = no file */

@@ -415,6 +415,7 @@ end
 --   and outcome
 -- promise A12: no token, payload or password in the log, at debug
 function case.refused_calls_are_logged_and_no_secret_is()
+  write_tokens({"ops", "nothing", "shop"}, token_line("shop-ended", "shop", os.time() - 1))
   start_server()
   for wire, c in pairs{tcp = tcp, tls = assert(secured(urls.tls)), wss = assert(secured(urls.wss))} do
     refusal_is_logged(wire, function() return asks(c, "Id.Decode", nil, "wrong") end)
@@ -424,6 +425,11 @@ function case.refused_calls_are_logged_and_no_secret_is()
     local said = output_of(("curl -sk --http2 -D - -H 'content-type: application/grpc' -H 'te: trailers' -H 'authorization: Bearer wrong%s'"
       .. " --data-binary @%s https://%s/lockstock.v1.IdService/Decode"):format(SECRET, file "empty", urls.grpcs:sub(9)))
     return said:find("grpc-status: 16", 1, true) and "UNAUTHENTICATED" or said
+  end)
+  until_(function()
+    asks(tcp, "Id.Decode", nil, "shop-ended") "UNAUTHENTICATED"
+    world.pause()
+    return s:output():find('principal=shop method=/lockstock%.v1%.IdService/Decode wire=tcp from=%S+ code=UNAUTHENTICATED reason="its token has ended"')
   end)
   asks(tcp, "Lock.Acquire", {token = PAYLOAD .. "-of-the-lock", owner = PAYLOAD, lease_ms = 60000, targets = {{name = PAYLOAD}}},
     "ops") "OK"

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -74,6 +75,17 @@ class Doctor(Case):
         self.assertRegex(out, r"\n  ok +server +lockstockd \d.*, up for .*\n")
         self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
         self.assertIn("event=audit", self.server.log())
+
+    def test_an_embedded_store_whose_files_were_removed(self):
+        with Server("--fsync", "always") as server:
+            shutil.rmtree(os.path.join(server.dir, "data", "appendonlydir"))
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertIn("problem persistence", levels)
+            self.assertIn("BGREWRITEAOF", by["persistence"]["remedy"])
+            subprocess.run(["redis-cli", "-s", os.path.join(server.dir, "data", "redis.sock"), "BGREWRITEAOF"], check=True,
+                           stdout=subprocess.DEVNULL)
+            wait_until(lambda: os.path.exists(os.path.join(server.dir, "data", "appendonlydir", "appendonly.aof.manifest")))
+            self.assertIn("ok persistence", self.findings(server=server.url)[0])
 
     def test_admin_status_describes_the_store(self):
         status = self.json("admin", "status")
@@ -180,6 +192,20 @@ class Doctor(Case):
             resource.prlimit(store.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
             wait_until(lambda: status() == "ready", status)
             self.is_well(server)
+
+    def test_a_store_that_was_emptied(self):
+        with Redis() as store, manager() as status, Server(store=store.url) as server:
+            ask, to = ["redis-cli", "-s", f"{store.dir}/r"], {"LOCKSTOCK_SERVER": server.url}
+            subprocess.run([*ask, "FLUSHALL"], check=True, stdout=subprocess.DEVNULL)
+            wait_until(lambda: 'event=store-lost-data reason="all data of the store was lost' in server.log(), server.log)
+            self.assertIn("\nlockstock_store_losses_total 1\n", self.out("metrics", "--raw", env=to))
+            wait_until(lambda: status().startswith("ready, but all data of the store was lost"), status)
+            self.assertIn("all data of the store was lost", self.out("status", env=to))
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertIn("warning data", levels)
+            self.assertIn("restore a backup", by["data"]["remedy"])
+            self.assertEqual(subprocess.check_output([*ask, "GET", "ls:{meta}:schema"]), b"3\n")
+            self.assertEqual(server.log().count("event=store-lost-data"), 1)
 
     def test_a_certificate_that_ends(self):
         with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:

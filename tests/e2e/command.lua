@@ -103,7 +103,8 @@ function case.bad_addresses_come_first()
   local file, s = write(dir .. "/precious", "precious"), server()
   local store = " --store embedded:" .. dir .. "/data"
   for _, row in ipairs{
-    {"127.0.0.1:0", 2, "must begin with tcp://"}, {"tpc://127.0.0.1:0", 2, "must begin with tcp://"},
+    {"127.0.0.1:0", 2, "must begin with tcp://"}, {"127.0.0.1:7700", 2, "wss+fd"}, -- the whole list
+    {"tpc://127.0.0.1:0", 2, "must begin with tcp://"},
     {"tcp://127.0.0.1", 2, "must be host:port"}, {"nng+ws://127.0.0.1/path", 2, "must be host:port"},
     {"unix://x", 2, "absolute path"}, {"tls://127.0.0.1:0", 78, "needs --tls-certificate"},
     {"tcp://0.0.0.0:0", 78, "an address that other machines can reach"}, {"unix://" .. file, 78, "not a socket"},

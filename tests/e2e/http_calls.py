@@ -114,7 +114,7 @@ def calls_in_json():
     expect("Deduct", json.loads(call(DEDUCT, order("o1"))[2])["outcome"], "DEDUCT_OUTCOME_DEDUCTED")
     body = json.dumps(order("limit")).encode()
     exact = body + b" " * ((1 << 20) - len(body))
-    expect("a message of the most bytes, and one more", [call(DEDUCT, exact + more)[0] for more in (b"", b" ")], [200, 429])
+    expect("a message of the most bytes, and one more", [call(DEDUCT, exact + more)[0] for more in (b"", b" ")], [200, 413])
     for type, empty in (("application/json", b"{}"), ("application/proto", b"")):
         expect(f"an empty {type}", call("/lockstock.v1.StockService/ListItems", empty, fields={"Content-Type": type})[0], 200)
     status, fields, body = call(DEDUCT, order("o1"))
@@ -339,7 +339,7 @@ def connections():
     c.send(f"POST {DEDUCT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            f"Content-Length: {64 << 20}\r\n\r\n".encode() + b"x" * (3 << 20))
     status, _, body = c.answer()
-    expect("a body that is too long", (status, json.loads(body)["code"]), (429, "resource_exhausted"))
+    expect("a body that is too long", (status, json.loads(body)["code"]), (413, "resource_exhausted"))
     expect("nothing was smuggled", json.loads(call(DEDUCT, order("smuggled"))[2]).get("replayed"), None)
 
     # A caller that leaves gives its wait up: the lock goes to the next one.

@@ -46,6 +46,10 @@ TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
     assert_non_null(strstr(reason, "less than 1 MiB"));
     store_describe(store_driver_store(s.d), &view);
     assert_non_null(strstr(view.fault.text, "less than 1 MiB"));
+    const outcome *refused = put("b");
+    store_driver_wait(s.d, refused);
+    assert_int_equal(refused->reason, LKS_REASON_STORE_DISK_FAILED);
+    assert_non_null(strstr(refused->message, "less than 1 MiB"));
     is_full = false;
     store_driver_wait_ready(s.d, true);
     assert_there("a");

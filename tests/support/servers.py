@@ -94,8 +94,8 @@ class Server(Program):
                  **options):
         hosts = os.environ.get("LOCKSTOCK_TEST_ENSEMBLE")
         locks = ("--lock-store", f"zookeeper://{hosts}{{dir}}") if hosts else ()
-        super().__init__(program, "--listen", listen, "--store", store, "--fsync", "everysec", *locks, *flags, ready=comes,
-                         **options)
+        fsync = () if "--fsync" in flags else ("--fsync", "everysec")
+        super().__init__(program, "--listen", listen, "--store", store, *fsync, *locks, *flags, ready=comes, **options)
         urls = re.findall(r"event=listening.*url=(\S+)", self.log())
         self.url = urls[0]
         self.address = dict(url.split("://") for url in urls)  # by scheme

@@ -155,7 +155,8 @@ TEST(requests_that_are_refused)
     expect_refused(h2_peer_call(p, PATH, NULL, "\1\0\0\0\0", 5, false), "13",
                    "the message is compressed, but grpc-encoding does not say how");
     /* Refused before the client has sent everything: it is asked to stop, after the answer. */
-    expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8", "the message is too long");
+    expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8",
+                   "the message is longer than 262144 bytes, the most that this server takes");
     expect_refused(h2_peer_call(p, "/test.v1.Test/Other", NULL, "", 0, true), "12",
                    "method: this server has no such method");
     run_until_answered(h2_peer_call(p, PATH, get, EMPTY, 5, false));
@@ -195,7 +196,8 @@ TEST(open_methods_take_short_messages)
 {
     static const char prefix[] = {0, 0, 0, 16, 1};
     h2_peer *p = start();
-    expect_refused(h2_peer_call(p, STREAMED, NULL, prefix, 5, true), "8", "the message is too long");
+    expect_refused(h2_peer_call(p, STREAMED, NULL, prefix, 5, true), "8",
+                   "the message is longer than 4096 bytes, the most that this server takes");
     stop();
 }
 

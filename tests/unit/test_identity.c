@@ -336,14 +336,14 @@ TEST(files_that_are_wrong_are_refused)
     static const struct {
         const char *policy, *tokens, *said;
     } cases[] = {
-        {"StockService = READ\n", NULL, "principal"},
+        {"StockService = READ\n", NULL, "line 1: StockService: must be in the section of a principal"},
         {"[a]\nStockService = SELL\n", NULL, "effects"},
-        {"[a]\nStockServise = READ\n", NULL, "StockServise: must be a service of this server"},
+        {"[a]\nStockServise = READ\n", NULL, "line 2: StockServise: must be a service of this server"},
         {"[a]\nlockstock.v2.StockService = READ\n", NULL, "must be a service of this server"},
         {"[a]\ncertificates = a.internal\n", NULL, "must be a service of this server"},
         {"[a]\nStockService =\n", NULL, "effects"},
         {"[a]\nnamespace =\n", NULL, "namespace"},
-        {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace: given twice"},
+        {"[a]\nnamespace = x\nnamespace = y\n", NULL, "line 3: a: namespace: given twice"},
         {"[a]\nuid = root\n", NULL, "uid"},
         {"[a]\nuid = -1\n", NULL, "uid"},
         {"[a]\nuid = 99999999999\n", NULL, "uid"},
@@ -421,6 +421,8 @@ TEST(every_known_caller_may_ask_who_it_is)
     assert_string_equal(right.service, "*");
     assert_true(right.read && !right.write && !right.admin);
     assert_false(verdict.caller.right(verdict.caller.of, 2, &right));
+    assert_int_equal(identity_admit(i, &c, &who_am_i, 2000, &verdict, &error), LKS_UNAUTHENTICATED);
+    assert_string_equal(verdict.caller.principal, "shop"); /* for the log */
     const credentials lasting = bearer("Bearer open");
     assert_int_equal(identity_admit(i, &lasting, &who_am_i, 1000, &verdict, &error), LKS_OK);
     assert_int_equal(verdict.caller.token_ends, 0);

@@ -80,7 +80,9 @@ TEST(the_path_of_an_error_is_named)
     assert_refused("{\"inner\":5}", "inner: must be an object");
     assert_refused("{\"inners\":{}}", "inners: must be an array");
     assert_refused("{\"names\":[]}", "names: must be an object");
+    assert_string_equal(error.field, "names");
     assert_refused("[1]", "Everything: must be an object");
+    assert_string_equal(error.field, "");
 }
 
 TEST(invalid_json_is_reported_with_its_position)

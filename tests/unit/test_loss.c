@@ -5,7 +5,6 @@
 #include "calls/loss.h"
 
 struct waiters {
-    bool any;
     size_t woken;
 };
 
@@ -13,21 +12,25 @@ static store asked;
 static waiters waiting;
 static loss *watch;
 
-bool waiters_any(const waiters *all)
-{
-    return all->any;
-}
-
 void waiters_missed(waiters *all)
 {
     all->woken++;
 }
 
+static char told[128]; /* the last text for people */
+
+static void on_loss(void *arg, const char *text)
+{
+    assert_ptr_equal(arg, &asked);
+    snprintf(told, sizeof told, "%s", text);
+}
+
 static int setup(void **state)
 {
     asked = (store){0};
-    waiting = (waiters){.any = true};
-    watch = loss_new(&asked, &waiting);
+    waiting = (waiters){0};
+    told[0] = '\0';
+    watch = loss_new(&asked, &waiting, on_loss, &asked);
     return 0;
 }
 
@@ -49,23 +52,21 @@ static void answers(const char *reply, size_t woken)
     assert_int_equal(waiting.woken, woken);
 }
 
-TEST(another_mark_wakes_everyone)
+/* The same if no call waits. */
+TEST(another_mark_is_a_loss)
 {
-    loss_look_now(watch);
-    answers("OK first", 0);
-    answers("OK first", 0);
-    answers("OK second", 1);
-    answers("OK second", 1);
-}
-
-TEST(first_mark_is_requested_without_waiters)
-{
-    waiting.any = false;
     loss_look(watch);
-    assert_int_equal(asked.n, 0);
-    loss_look_now(watch);
     answers("OK first", 0);
-    assert_int_equal(asked.n, 1);
+    answers("OK first", 0);
+    assert_string_equal(told, "");
+    answers("OK second", 1);
+    static const char text[] = "all data of the primary with slot 0 was lost, noticed at 2";
+    assert_memory_equal(told, text, sizeof text - 1);
+    asked_expect(&asked, "mark_layout ls:{meta}: 3");
+    asked_answer(&asked, "OK");
+    answers("OK second", 1);
+    assert_int_equal(asked.answered, asked.n);
+    assert_int_equal(loss_found(watch), 1);
 }
 
 /* Redis may fail, be broken, or be no Redis. */
@@ -74,7 +75,7 @@ TEST(invalid_mark_is_ignored)
 {
     static const char *const replies[] = {NULL, "OK 0", "OK", "=1"};
 
-    loss_look_now(watch);
+    loss_look(watch);
     answers("OK first", 0);
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++)
         answers(replies[i], 0);
@@ -85,7 +86,7 @@ TEST(each_offer_is_another)
 {
     char first[ASKED_TEXT_BYTES];
 
-    loss_look_now(watch);
+    loss_look(watch);
     strcpy(first, asked_next(&asked));
     asked_answer(&asked, "OK first");
     loss_look(watch);
@@ -106,7 +107,7 @@ TEST(each_part_of_the_store_is_asked)
         {"ls:{0}:", NULL, 2}, {"ls:{10}:", "OK second", 2}, {"ls:{10}:", "OK second", 1}, {"ls:{0}:", "OK another", 1}};
 
     asked.n_parts = 2;
-    loss_look_now(watch);
+    loss_look(watch);
     for (size_t i = 0; i < 4; i++) {
         loss_look(watch);
         assert_true(asked.n > i);
@@ -123,8 +124,8 @@ TEST(each_part_of_the_store_is_asked)
 
 TEST(one_question_at_a_time)
 {
-    loss_look_now(watch);
-    loss_look_now(watch); /* the subscription is established again */
+    loss_look(watch);
+    loss_look(watch); /* the subscription is established again */
     answers("OK first", 0);
     assert_int_equal(asked.n, 1);
 }

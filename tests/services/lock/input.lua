@@ -15,6 +15,7 @@ local good = {group = "g", targets = {{name = "a"}}, token = TOKEN, lease_ms = L
 function case.texts_of_acquire()
   refuses(Lock.Acquire, good) {
     {"group", group = LONG},
+    {"targets[0].name", group = LONG, targets = {{name = LONG}}}, -- as clients send a lock without a group
     {"targets[0].name", targets = {{name = ""}}},
     {"targets[0].name", targets = {{name = LONG}}},
     {"token", token = "0123456789abcde"},
@@ -116,7 +117,7 @@ end
 
 function case.names_of_inspect_and_force_release()
   for _, method in ipairs{Lock.Inspect, Lock.ForceRelease} do
-    refuses(method, {}) {{"name"}, {"name", name = LONG}, {"group", name = LONG, group = LONG}}
+    refuses(method, {}) {{"name"}, {"name", name = LONG}, {"name", name = LONG, group = LONG}, {"group", name = "a", group = LONG}}
   end
 end
 
