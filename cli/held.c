@@ -32,6 +32,8 @@ typedef struct held_run {
     const held_options *options;
     uint64_t kill_ns;    /* STOPPING; 0: SIGKILL was sent */
     uint64_t give_up_ns; /* RELEASING */
+    bool is_stored;      /* RELEASING: a server stores how the program ended */
+    uint64_t timeout_ms; /* of the keeper's calls */
     int code;
 } running;
 
@@ -44,14 +46,18 @@ static void stop(running *r)
     r->phase = STOPPING;
 }
 
-/* Returns how long the keeper may take to release. An end that must be stored is retried for as long as the lease. */
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Returns how long the keeper may take to release. An end that must be stored is retried for as long as the lease, or
+ * the timeout of a call. */
 static uint64_t patience_ms(const running *r, bool lost)
 {
-    uint64_t lease_ms = r->keeper->lease_ms;
-
     if (!r->options->kind->stores_end)
         return RELEASE_MS;
-    return lost ? LOST_RELEASE_MS : (lease_ms > RELEASE_MS ? lease_ms : RELEASE_MS) + RELEASE_MS;
+    return lost ? LOST_RELEASE_MS : longer(longer(r->keeper->lease_ms, r->timeout_ms), RELEASE_MS) + RELEASE_MS;
 }
 
 /* lost: the program did not run to its end. */
@@ -61,6 +67,7 @@ static void release(running *r, bool lost)
         .status = r->child.status, .lost = lost, .cut = r->output.cut, .output_len = r->output.n_kept};
 
     r->phase = RELEASING;
+    r->is_stored = !lost && r->options->kind->stores_end && (r->code == EXIT_DONE || r->options->kind->stores_failures);
     r->give_up_ns = clock_now_ns() + patience_ms(r, lost) * NS_PER_MS;
     keeper_release(r->keeper, &end);
 }
@@ -94,10 +101,10 @@ static void on_failure(running *r)
 {
     int code = r->keeper->code;
 
-    if (r->phase == WAITING)
-        r->code = EXIT_AROUND + code;
-    else if (code == EXIT_LOST)
+    if (code == EXIT_LOST)
         r->code = EXIT_LOST;
+    else if (r->phase == WAITING)
+        r->code = EXIT_AROUND + code;
     else if (r->phase == RELEASING && r->options->kind->stores_end && r->code != EXIT_LOST)
         r->code = EXIT_AROUND + code;
     r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
@@ -185,7 +192,7 @@ static void on_time(running *r)
         child_kill(&r->child, SIGKILL);
         r->kill_ns = 0;
     } else {
-        if (r->options->kind->stores_end && r->code == EXIT_DONE) {
+        if (r->is_stored) {
             exits_say("the result may not be stored: the keeper did not report in time");
             r->code = EXIT_AROUND + EXIT_UNKNOWN;
         }
@@ -216,7 +223,7 @@ static int run_until_over(running *r, int signals)
 
 exit_code held_run(cli *c, const held_options *options)
 {
-    running r = {.options = options, .output.fd = -1};
+    running r = {.options = options, .output.fd = -1, .timeout_ms = (uint64_t)c->timeout};
     int signals = signals_catch();
 
     r.keeper = signals >= 0 ? keeper_start(c, options->kind, options->options, options->lease_ms) : NULL;

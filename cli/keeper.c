@@ -20,7 +20,14 @@
 
 #include "base/clock.h"
 
-enum { MARGIN_PART = 10, MARGIN_MS_MAX = 1000, LOOK_PART = 20, LOOK_MS_MAX = 500, VARIABLE_BYTES = 512 };
+enum {
+    MARGIN_PART = 10,
+    MARGIN_MS_MAX = 1000,
+    LOOK_PART = 20,
+    LOOK_MS_MAX = 500,
+    LOOK_MS_UNKNOWN = 50, /* if only a look shows a loss */
+    VARIABLE_BYTES = 512,
+};
 
 typedef struct shared {
     /* Written by the keeper. */
@@ -104,6 +111,12 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     do {
         uint64_t now_ns = clock_now_ns(); /* read first, so that the result is never too late */
         uint32_t left = left_ms(held);
+        if (left == UINT32_MAX)
+            look_ms = LOOK_MS_UNKNOWN;
+        if (!k->shared->held && k->lost) {
+            *ret = (keeper_end){.lost = true};
+            return;
+        }
         if (left > 0)
             k->shared->certain_ns = left == UINT32_MAX ? UINT64_MAX : now_ns + left * NS_PER_MS;
         if (!k->shared->held) {
@@ -130,6 +143,8 @@ static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid
     if (code == EXIT_DONE)
         code = k->kind->run(k, c, channel, options);
     lks_channel_close(channel);
+    if (code == EXIT_DONE && k->lost && !k->shared->held)
+        code = EXIT_LOST;
     code = exits_flush(code, EXIT_OTHER);
     if (code == EXIT_DONE)
         send_news(k, KEEPER_DONE, k->code);

@@ -126,7 +126,8 @@ static exit_code run_once(keeping *k, cli *c, lks_channel *channel, const void *
 
 exit_code once_command(cli *c, const invocation *in)
 {
-    static const keeper_kind kind = {.what = "the attempt", .run = run_once, .stores_end = true, .stop_ms = STOP_MS};
+    static const keeper_kind kind = {
+        .what = "the attempt", .run = run_once, .stores_end = true, .stores_failures = true, .stop_ms = STOP_MS};
     const once_flags *flags = in->flags;
     const held_options held = {
         .kind = &kind, .options = flags, .lease_ms = (uint64_t)flags->lease, .keeps_output = true, .argv = in->argv};

@@ -333,6 +333,13 @@ class Once(Case):
     def test_a_lost_attempt_that_does_not_end_is_killed(self):
         self.lost("trap '' TERM; echo up; while :; do sleep 0.02; done")
 
+    def test_a_lost_attempt_is_never_a_success(self):
+        """The lease is so short that some are lost before the program starts."""
+        processes = [self.start("once", "--key", f"brief{i}", "--lease", "10ms", "--", "sleep", "0.5") for i in range(20)]
+        for process in processes:
+            _, err = process.communicate(timeout=LIMIT_S)
+            self.assertFalse(process.returncode == OK and b"is lost" in err, err)
+
     def test_processes_of_the_program_end_with_lockstock(self):
         process = self.start("once", "--key", "k", "--", "sh", "-c", "sleep 1000 & echo $!; wait")
         program = int(process.stdout.readline())
