@@ -288,9 +288,8 @@ const tests = {
     assert.deepStrictEqual([moved.status, moved.headers.get('location')], [308, '/console/'])
     const call = await fetch(`${server.url}/lockstock.v1.AdminService/WhoAmI`, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'sec-fetch-site': 'cross-site' } })
     assert.strictEqual(call.status, 403)
-    server.flags.push('--console=false')
     await server.kill()
-    await server.start()
+    await server.start('--console=false')
     assert.strictEqual((await fetch(`${server.url}/console/`)).status, 404)
   }
 }

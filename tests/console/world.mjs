@@ -35,11 +35,11 @@ export class Server {
     Object.assign(this, { lockstockd, flags, log: '' })
   }
 
-  async start () {
+  async start (flag = '--console') {
     this.port ??= await freePort()
     this.url = `http://127.0.0.1:${this.port}`
     this.console = `${this.url}/console/`
-    this.process = spawn(this.lockstockd, ['--console', '--listen', `${this.url},unix://${this.dir}/socket`, '--store', `embedded:${this.dir}/data`,
+    this.process = spawn(this.lockstockd, [flag, '--listen', `${this.url},unix://${this.dir}/socket`, '--store', `embedded:${this.dir}/data`,
       ...this.flags], { stdio: ['ignore', 'ignore', 'pipe'] })
     const lines = readline.createInterface({ input: this.process.stderr })
     await new Promise((resolve, reject) => {
