@@ -119,10 +119,11 @@ void lks_reservation_free(lks_reservation *reservation)
 {
     if (!reservation || lease_check_process(NULL) != LKS_OK)
         return;
-    reservation->grant.waits = true;
-    reservation->cancelled = NULL;
-    if (atomic_load(&reservation->grant.state) == GRANT_HELD)
+    if (atomic_load(&reservation->grant.state) == GRANT_HELD) { /* else a cancelled chain may still run */
+        reservation->grant.waits = true;
+        reservation->cancelled = NULL;
         cancel(reservation, NULL, CANCEL_MS, NULL);
+    }
     grant_free(&reservation->grant);
 }
 

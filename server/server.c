@@ -149,6 +149,7 @@ static void on_stores_closed(void *arg)
     sweep_close(s->sweep);
     quotas_close(s->quotas);
     peers_free(s->peers);
+    s->peers = NULL;
     loss_free(s->loss);
     s->loss = NULL;
     s->phase = FLUSHING;

@@ -11,6 +11,8 @@
 #include "test.h"
 
 /* The arguments of a callback, and its thread. */
+static uint32_t lease_ms; /* 0: the default */
+
 typedef struct seen {
     pthread_mutex_t lock;
     int times;
@@ -82,7 +84,7 @@ static void held(void *arg, lks_hold *hold, lks_lock_result result, const lks_er
 static lks_code start_hold(seen *s, lks_error *error)
 {
     static const char *const names[] = {"door", "gate"};
-    const lks_hold_options options = {.names = names, .n_names = 1};
+    const lks_hold_options options = {.names = names, .n_names = 1, .lease_ms = lease_ms};
 
     return lks_hold_acquire(s->channel, &options, held, s, (lks_hold **)&s->object, error);
 }
@@ -102,7 +104,7 @@ static void begun(void *arg, lks_once_outcome outcome, lks_once_result *result, 
 
 static lks_code start_once(seen *s, lks_error *error)
 {
-    const lks_once_options options = {.scope = "charge", .key = "order-1"};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = lease_ms};
 
     return lks_once_begin(s->channel, &options, 0, begun, s, (lks_once_attempt **)&s->object, error);
 }
@@ -142,7 +144,8 @@ static void made(void *arg, lks_reserve_outcome outcome, const lks_error *error)
 static lks_code start_reservation(seen *s, lks_error *error)
 {
     const lks_reservation_line line = {.sku = "shoe", .quantity = 1};
-    const lks_reservation_order order = {.lines = &line, .n_lines = 1};
+    const lks_reservation_order order = {
+        .order_id = "order-1", .lines = &line, .n_lines = 1, .hold_ms = lease_ms, .keep_ms = lease_ms};
 
     return lks_reservation_make_start(s->channel, &order, made, s, (lks_reservation **)&s->object, error);
 }
@@ -165,6 +168,7 @@ static lks_code start_entry(seen *s, lks_error *error)
     locks.n_targets = 1;
     locks.targets = targets;
     request.group = "house";
+    request.lease_ms = lease_ms;
     request.locks = &locks;
     return lks_enter_start(s->channel, &request, 0, entered, s, (lks_entry **)&s->object, error);
 }
@@ -269,6 +273,35 @@ TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
         assert_int_equal(times(&s), 1);
     }
     lks_channel_close(other);
+}
+
+/* The answer to the first call came so late that the lease must be confirmed. */
+TEST(a_cancel_during_the_confirmation_gives_back)
+{
+    static const fake_method confirms[OPS] = {FAKE_RENEW, FAKE_EXTEND, FAKE_METHODS, FAKE_EXTEND_HOLD,
+                                              FAKE_RENEW_ENTRY};
+    seen s;
+
+    lease_ms = 90;
+    for (size_t i = 0; i < OPS; i++) {
+        fake_manner manner = {.body = NULL, .replayed = ops[i].method == FAKE_RESERVE};
+
+        if (confirms[i] == FAKE_METHODS)
+            continue;
+        size_t given_back = fake_calls(fake, ops[i].gives_back), confirmed = fake_calls(fake, confirms[i]);
+        manner.delay_ms[ops[i].method] = lease_ms / 3 + 2;
+        manner.holds[confirms[i]] = true;
+        fake_behave(fake, manner);
+        start(&ops[i], &s, channel);
+        assert_true(fake_await(fake, confirms[i], NULL, confirmed + 1));
+        ops[i].cancel(&s);
+        assert_int_equal(times(&s), 1);
+        ops[i].free(&s);
+        assert_true(fake_await(fake, ops[i].gives_back, NULL, given_back + 1));
+        fake_behave(fake, (fake_manner){.body = NULL});
+        assert_int_equal(times(&s), 1);
+    }
+    lease_ms = 0;
 }
 
 TEST(the_close_of_the_channel_is_reported)
@@ -427,7 +460,7 @@ static void cancel_other(void *arg, lks_hold *hold, lks_lock_result result, cons
 TEST(a_grant_that_arrived_before_the_cancel_is_given_back)
 {
     static const char *const names[] = {"door"};
-    const lks_hold_options options = {.names = names, .n_names = 1};
+    const lks_hold_options options = {.names = names, .n_names = 1, .lease_ms = lease_ms};
     seen first = all_zero, second;
 
     fake_behave(fake, (fake_manner){.holds[FAKE_ACQUIRE] = true});
