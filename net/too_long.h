@@ -9,7 +9,7 @@
 static inline lks_code too_long(lks_error *error, size_t bytes_max)
 {
     return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
-                                "the message is longer than %zu bytes, the most that this server takes", bytes_max);
+                                "the message is longer than the limit, %zu bytes", bytes_max);
 }
 
 #endif

@@ -309,7 +309,7 @@ TEST(messages_of_answers)
     expect(LKS_INTERNAL, "no message", NULL);
     told.body = huge;
     told.len = sizeof huge;
-    expect(LKS_RESOURCE_EXHAUSTED, "too long", NULL);
+    expect(LKS_RESOURCE_EXHAUSTED, "longer than the limit", NULL);
     told.body = gzip;
     told.len = sizeof gzip - 1;
     expect(LKS_INTERNAL, "grpc-encoding does not say how", NULL);

@@ -156,7 +156,7 @@ TEST(requests_that_are_refused)
                    "the message is compressed, but grpc-encoding does not say how");
     /* Refused before the client has sent everything: it is asked to stop, after the answer. */
     expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8",
-                   "the message is longer than 262144 bytes, the most that this server takes");
+                   "the message is longer than the limit, 262144 bytes");
     expect_refused(h2_peer_call(p, "/test.v1.Test/Other", NULL, "", 0, true), "12",
                    "method: this server has no such method");
     run_until_answered(h2_peer_call(p, PATH, get, EMPTY, 5, false));
@@ -197,7 +197,7 @@ TEST(open_methods_take_short_messages)
     static const char prefix[] = {0, 0, 0, 16, 1};
     h2_peer *p = start();
     expect_refused(h2_peer_call(p, STREAMED, NULL, prefix, 5, true), "8",
-                   "the message is longer than 4096 bytes, the most that this server takes");
+                   "the message is longer than the limit, 4096 bytes");
     stop();
 }
 
