@@ -87,10 +87,8 @@ static bool take_flag(bench_options *o, arguments *args, const argument *arg)
 {
     const option *f = options_find(bench_flags, bench_flags_len, arg->name, arg->name_len);
 
-    if (!f)
-        return invalid(arg->text, "unknown flag; see --help");
-    if (!arguments_give(args, f))
-        return invalid(arg->text, "given more than once");
+    if (!f || !arguments_give(args, f))
+        return invalid(arg->text, f ? "given more than once" : "unknown flag; see --help");
     const char *value = f->type == OPTION_BOOL && !arg->value ? "true" : arguments_value(args, arg);
     return value ? set(f, o, arg->text, value) : invalid(arg->text, "needs a value");
 }
