@@ -47,12 +47,13 @@ static void on_layout(void *arg, const store_result *result)
 static void write_layout(loss *l)
 {
     static lks_rpc_slice args[] = {{STORE_LAYOUT, sizeof STORE_LAYOUT - 1}};
-    static const store_call call = {.base = {STORE_META_BASE, sizeof STORE_META_BASE - 1},
-                                    .function = fn_mark_layout.name,
-                                    .n_args = 1,
-                                    .args = args,
-                                    .repeatable = true};
+    static store_call call;
 
+    call = (store_call){.base = {STORE_META_BASE, sizeof STORE_META_BASE - 1},
+                        .function = fn_mark_layout.name,
+                        .n_args = 1,
+                        .args = args,
+                        .repeatable = true};
     store_submit(l->store, &call, clock_in_ms(TIMEOUT_MS), on_layout, NULL);
 }
 
