@@ -128,8 +128,9 @@ serve)
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
   mkdir -p "$state"
   trap - EXIT INT TERM
-  console=--console # it needs an address of http://
-  [[ " ${*:2}" != *" --listen"* ]] || console=
-  exec "$build/server/lockstockd" ${console:+"$console"} --store "embedded:$state" "${@:2}"
+  # As variables, which flags override.
+  export LOCKSTOCK_STORE="${LOCKSTOCK_STORE:-embedded:$state}"
+  [[ " ${*:2}" == *" --listen"* ]] || export LOCKSTOCK_CONSOLE="${LOCKSTOCK_CONSOLE:-true}" # needs an address of http://
+  exec "$build/server/lockstockd" "${@:2}"
   ;;
 esac
