@@ -22,9 +22,8 @@ const exits_row exits_rows[] = {
     {EXIT_UNKNOWN,
      "The call may have been applied: the answer was lost. Repeating it with the same id gives the answer."},
     {EXIT_OTHER, "Any other error, such as missing permissions."},
-    {EXIT_LOST,
-     "run, guard run, once and limit: the lock was lost while the program ran, and the program was ended. 121 to 125 "
-     "are 120 plus the codes above; other codes are the program's."},
+    {EXIT_LOST, "run, guard run, once and limit: the lock was lost; the program was ended, or not started. 121 to 125 "
+                "are 120 plus the codes above; other codes are the program's."},
     {EXIT_CANNOT_RUN, "The program cannot be run."},
     {EXIT_NO_PROGRAM, "There is no such program."},
     {EXIT_SIGNAL, "128 plus the number of the signal that ended the program."},

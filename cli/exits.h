@@ -17,7 +17,7 @@ typedef enum exit_code {
 
     /* Commands that run a program end with its code, or with one of these. */
     EXIT_AROUND = 120, /* added to the codes above */
-    EXIT_LOST = 120,   /* the lock was lost while the program ran */
+    EXIT_LOST = 120,   /* the lock was lost while the program ran, or before */
     EXIT_CANNOT_RUN = 126,
     EXIT_NO_PROGRAM = 127,
     EXIT_SIGNAL = 128 /* plus the number of the signal */

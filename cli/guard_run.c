@@ -153,6 +153,11 @@ static exit_code leave(const entered *e, lks_leave_request *end, bool done)
     }
 }
 
+static bool is_stored(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 static exit_code keep(entered *e, lks_rpc_arena *arena)
 {
     lks_leave_request end = LKS_LEAVE_REQUEST_INIT;
@@ -163,7 +168,7 @@ static exit_code keep(entered *e, lks_rpc_arena *arena)
 
     add_variables(e, arena);
     keeping_keep(e->keeping, left_ms, e, &ended);
-    bool exited_0 = !ended.lost && WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0;
+    bool exited_0 = !ended.lost && is_stored(ended.status);
     bool done = exited_0 && find_result(e->run->flags, &ended, &end.body, &owned, &cut);
     end.kind = done ? LKS_LEAVE_KIND_COMPLETE : LKS_LEAVE_KIND_RETRYABLE;
     if (cut) {
@@ -246,7 +251,7 @@ static exit_code check(const guard_flags *flags, bool has_once)
 
 exit_code guard_run_command(cli *c, const invocation *in)
 {
-    static const keeper_kind kind = {.what = "the entry", .run = enter_and_keep, .stores_end = true};
+    static const keeper_kind kind = {.what = "the entry", .run = enter_and_keep, .is_stored = is_stored};
     guard_run run = {.flags = in->flags, .request = in->request};
     ProtobufCMessage *message;
     lks_error error;

@@ -32,6 +32,7 @@ typedef struct held_run {
     const held_options *options;
     uint64_t kill_ns;    /* STOPPING; 0: SIGKILL was sent */
     uint64_t give_up_ns; /* RELEASING */
+    bool is_lost;        /* the keeper has reported a loss */
     bool is_stored;      /* RELEASING: a server stores how the program ended */
     uint64_t timeout_ms; /* of the keeper's calls */
     int code;
@@ -55,7 +56,7 @@ static uint64_t longer(uint64_t a, uint64_t b)
  * the timeout of a call. */
 static uint64_t patience_ms(const running *r, bool lost)
 {
-    if (!r->options->kind->stores_end)
+    if (!r->options->kind->is_stored)
         return RELEASE_MS;
     return lost ? LOST_RELEASE_MS : longer(longer(r->keeper->lease_ms, r->timeout_ms), RELEASE_MS) + RELEASE_MS;
 }
@@ -67,7 +68,7 @@ static void release(running *r, bool lost)
         .status = r->child.status, .lost = lost, .cut = r->output.cut, .output_len = r->output.n_kept};
 
     r->phase = RELEASING;
-    r->is_stored = !lost && r->options->kind->stores_end && (r->code == EXIT_DONE || r->options->kind->stores_failures);
+    r->is_stored = !lost && r->options->kind->is_stored && r->options->kind->is_stored(r->child.status);
     r->give_up_ns = clock_now_ns() + patience_ms(r, lost) * NS_PER_MS;
     keeper_release(r->keeper, &end);
 }
@@ -88,12 +89,12 @@ static bool start_program(running *r)
 
 static void start(running *r)
 {
-    if (start_program(r)) {
+    if (!r->is_lost && start_program(r)) {
         keeper_guard(r->keeper, r->child.group);
         r->phase = RUNNING;
         return;
     }
-    r->code = EXIT_AROUND + EXIT_OTHER;
+    r->code = r->is_lost ? EXIT_LOST : EXIT_AROUND + EXIT_OTHER;
     release(r, true);
 }
 
@@ -105,7 +106,7 @@ static void on_failure(running *r)
         r->code = EXIT_LOST;
     else if (r->phase == WAITING)
         r->code = EXIT_AROUND + code;
-    else if (r->phase == RELEASING && r->options->kind->stores_end && r->code != EXIT_LOST)
+    else if (r->phase == RELEASING && r->options->kind->is_stored && r->code != EXIT_LOST)
         r->code = EXIT_AROUND + code;
     r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
 }
@@ -118,6 +119,7 @@ static void on_news(running *r)
             start(r);
         break;
     case KEEPER_LOST:
+        r->is_lost = true;
         if (r->phase == RUNNING)
             stop(r);
         break;
@@ -142,7 +144,7 @@ static void on_child_end(running *r)
     output_end(&r->output);
     keeper_guard(r->keeper, 0);
     r->code = lost ? EXIT_LOST : child_code(&r->child);
-    if (lost && !r->options->kind->stores_end)
+    if (lost && !r->options->kind->is_stored)
         r->phase = OVER;
     else
         release(r, lost);

@@ -111,12 +111,8 @@ void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void 
     do {
         uint64_t now_ns = clock_now_ns(); /* read first, so that the result is never too late */
         uint32_t left = left_ms(held);
-        if (left == UINT32_MAX)
+        if (left == UINT32_MAX && look_ms > LOOK_MS_UNKNOWN)
             look_ms = LOOK_MS_UNKNOWN;
-        if (!k->shared->held && k->lost) {
-            *ret = (keeper_end){.lost = true};
-            return;
-        }
         if (left > 0)
             k->shared->certain_ns = left == UINT32_MAX ? UINT64_MAX : now_ns + left * NS_PER_MS;
         if (!k->shared->held) {
@@ -143,8 +139,6 @@ static _Noreturn void become_keeper(keeping *k, cli *c, const void *options, pid
     if (code == EXIT_DONE)
         code = k->kind->run(k, c, channel, options);
     lks_channel_close(channel);
-    if (code == EXIT_DONE && k->lost && !k->shared->held)
-        code = EXIT_LOST;
     code = exits_flush(code, EXIT_OTHER);
     if (code == EXIT_DONE)
         send_news(k, KEEPER_DONE, k->code);

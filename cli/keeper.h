@@ -41,9 +41,10 @@ typedef struct keeper_kind {
     /* Takes it, calls keeping_keep, then releases it. Prints an error if that fails. EXIT_DONE without keeping_keep
      * means that there is nothing to run. */
     exit_code (*run)(keeping *k, cli *c, lks_channel *channel, const void *options);
-    /* A server stores how the program ended, also after a loss; it is an error if `run` fails. */
-    bool stores_end, stores_failures; /* stores_failures: also if it ended with another code than 0 */
-    uint32_t stop_ms;                 /* from SIGTERM to SIGKILL after a loss; 0: before the lease can have ended */
+    /* Whether a server stores that the program ended so, with a status from waitpid; it is an error if `run` fails.
+     * NULL: no server stores its end. */
+    bool (*is_stored)(int status);
+    uint32_t stop_ms; /* from SIGTERM to SIGKILL after a loss; 0: before the lease can have ended */
 } keeper_kind;
 
 /* Adds a variable, "NAME=value", for the program. It is cut, or left out, if there is no room. */
@@ -52,8 +53,7 @@ void keeping_add_variable(keeping *k, const char *format, ...) __attribute__((fo
 /* Sets the exit code of the parent for when there is nothing to run, as if the program had ended with it. */
 void keeping_set_code(keeping *k, int code);
 
-/* Returns when the program has ended, or at once if left_ms has called keeping_lose before the program could start.
- * left_ms(held) returns how long it is certainly held; UINT32_MAX: until keeping_lose is called. */
+/* Returns when the program has ended. left_ms(held) returns how long it is certainly held; UINT32_MAX: until keeping_lose is called. */
 void keeping_keep(keeping *k, uint32_t (*left_ms)(const void *held), const void *held, keeper_end *ret);
 
 /* Prints why it was lost, and makes the parent end the program. Returns false, and does nothing, after the first call.

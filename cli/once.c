@@ -45,6 +45,13 @@ static uint32_t left_ms(const void *arg)
     return UINT32_MAX;
 }
 
+static bool is_stored(int status)
+{
+    int code = WEXITSTATUS(status);
+
+    return WIFEXITED(status) && code != AGAIN && code != EXIT_NO_PROGRAM && code != EXIT_CANNOT_RUN;
+}
+
 static lks_once_verdict execute(void *arg, lks_once_attempt *of)
 {
     const attempt a = {.keeping = arg, .of = of};
@@ -53,14 +60,13 @@ static lks_once_verdict execute(void *arg, lks_once_attempt *of)
     keeping_add_variable(a.keeping, "LOCKSTOCK_FENCE=%" PRIu64, lks_once_fence(of));
     keeping_add_variable(a.keeping, "LOCKSTOCK_ATTEMPT=%" PRId64, lks_once_number(of));
     keeping_keep(a.keeping, left_ms, &a, &end);
-    int code = WEXITSTATUS(end.status);
-    if (end.lost || WIFSIGNALED(end.status) || code == AGAIN || code == EXIT_NO_PROGRAM || code == EXIT_CANNOT_RUN)
+    if (end.lost || !is_stored(end.status))
         return LKS_ONCE_RETRY;
     if (end.cut) {
         output_print_cut();
         lks_once_add_header(of, OUTPUT_CUT_HEADER, "true");
     }
-    lks_once_return(of, code, end.output, end.output_len);
+    lks_once_return(of, WEXITSTATUS(end.status), end.output, end.output_len);
     return LKS_ONCE_STORE;
 }
 
@@ -127,7 +133,7 @@ static exit_code run_once(keeping *k, cli *c, lks_channel *channel, const void *
 exit_code once_command(cli *c, const invocation *in)
 {
     static const keeper_kind kind = {
-        .what = "the attempt", .run = run_once, .stores_end = true, .stores_failures = true, .stop_ms = STOP_MS};
+        .what = "the attempt", .run = run_once, .is_stored = is_stored, .stop_ms = STOP_MS};
     const once_flags *flags = in->flags;
     const held_options held = {
         .kind = &kind, .options = flags, .lease_ms = (uint64_t)flags->lease, .keeps_output = true, .argv = in->argv};

@@ -302,7 +302,7 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
     if (l.code == LKS_OK)
         options_read_environment(config_keys, config_keys_len, take_value, &l);
     l.source = SOURCE_FILE;
-    if (!l.file && (l.file = getenv("LOCKSTOCK_CONFIG")) && !*l.file)
+    if (!l.file && (l.file = getenv("LOCKSTOCKD_CONFIG")) && !*l.file)
         l.file = NULL;
     if (l.code == LKS_OK && l.file)
         options_read_file(config_keys, config_keys_len, l.file, take_value, &l);
@@ -352,7 +352,7 @@ void config_print_help(void)
     for (size_t i = 0; i < config_keys_len; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", config_keys[i].name, config_keys[i].help, "",
                config_keys[i].initial ? config_keys[i].initial : "none");
-    print_action(NULL, "--config", "a file of settings; else the one that LOCKSTOCK_CONFIG names");
+    print_action(NULL, "--config", "a file of settings; else the one that LOCKSTOCKD_CONFIG names");
     config_each_action(print_action, NULL);
 }
 

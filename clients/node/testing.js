@@ -29,8 +29,9 @@ class Server {
   }
 
   start() {
-    const process = spawn(this.program, ["--listen", `grpc://127.0.0.1:${this.port}`, "--store", `embedded:${this.directory}/data`,
-      "--fsync", "everysec", ...this.args], { stdio: ["ignore", "pipe", "pipe"], detached: true });
+    const env = { ...globalThis.process.env, LOCKSTOCK_STORE: `embedded:${this.directory}/data`, LOCKSTOCK_FSYNC: "everysec" };
+    const process = spawn(this.program, ["--listen", `grpc://127.0.0.1:${this.port}`, ...this.args],
+      { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
     this.process = process;
     this.ended = new Promise((done) => process.once("close", done));
     return new Promise((done, fail) => {

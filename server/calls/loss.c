@@ -34,14 +34,14 @@ struct loss {
     void (*on_loss)(void *arg, const char *text);
     void *arg;
     uint64_t found;
+    bool lacks_layout; /* the version of the layout could not be written */
     LIST_HEAD(, watched_part) parts;
 };
 
-/* If this fails, the connection to the store is lost, and the greeting of the next one writes the layout. */
+/* The next look tries again. */
 static void on_layout(void *arg, const store_result *result)
 {
-    (void)arg;
-    (void)result;
+    ((loss *)arg)->lacks_layout = result->code != LKS_OK;
 }
 
 static void write_layout(loss *l)
@@ -54,7 +54,7 @@ static void write_layout(loss *l)
                         .n_args = 1,
                         .args = args,
                         .repeatable = true};
-    store_submit(l->store, &call, clock_in_ms(TIMEOUT_MS), on_layout, NULL);
+    store_submit(l->store, &call, clock_in_ms(TIMEOUT_MS), on_layout, l);
 }
 
 static void report(loss *l, const store_part *part)
@@ -140,6 +140,8 @@ void loss_look(loss *l)
 {
     store_part part;
 
+    if (l->lacks_layout)
+        write_layout(l);
     for (uint32_t from = 0; store_part_from(l->store, from, &part); from = part.slot + 1U) {
         watched_part *w = find_part(l, &part);
         w->current = true;

@@ -17,7 +17,7 @@ define('mark_read', {'allow-oom'}, function(base, now, offered)
 end)
 
 -- layout: the version to set if there is none -> {'OK'}
-define('mark_layout', {}, function(base, now, layout)
+define('mark_layout', {'allow-oom'}, function(base, now, layout)
   write('SET', base .. 'schema', layout, 'NX')
   return {'OK'}
 end)

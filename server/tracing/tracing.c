@@ -130,8 +130,8 @@ static const char *headers_of(const char **name)
 /* "name=value,name=value" */
 static bool are_pairs(const char *text)
 {
-    for (; *text; text += strcspn(text, ",") + (text[strcspn(text, ",")] != '\0'))
-        if (text[strspn(text, " ,")] != '\0' && strcspn(text, "=") >= strcspn(text, ","))
+    for (; *(text += strspn(text, " ,")); text += strcspn(text, ","))
+        if (strcspn(text, "=") == 0 || strcspn(text, "=") >= strcspn(text, ","))
             return false;
     return true;
 }

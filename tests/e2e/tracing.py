@@ -237,14 +237,16 @@ def what_finds_no_room_is_lost_and_counted(url):
 
 
 def what_is_queued_goes_out_at_the_end(url):
-    with Server(exporter_otlp_endpoint=url, traces_sampler="always_on", bsp_schedule_delay="86400000") as s:
+    with Server(exporter_otlp_endpoint=url, exporter_otlp_headers="a=b, ,c=d", traces_sampler="always_on",
+                bsp_schedule_delay="86400000") as s:
         s.call("LockService/Acquire", acquire("a"))
         expect("spans before the end", bodies.empty(), True)
     expect("spans", len(spans_of(bodies.get(timeout=60)[2])) > 0, True)
 
 
 def settings_that_are_wrong_are_named(url):
-    for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, abc"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+    for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, abc"), ("OTEL_EXPORTER_OTLP_HEADERS", "=b"),
+                       ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
                        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4317")):
         for flags in (), ("--check-config",):
             ended = subprocess.run([sys.argv[1], "--store", "embedded:/nonexistent/data", "--listen", "http://127.0.0.1:0", *flags],

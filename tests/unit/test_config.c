@@ -61,7 +61,7 @@ static int clear(void **state)
     unsetenv("LOCKSTOCK_DRAIN_MS");
     unsetenv("LOCKSTOCK_LISTEN");
     unsetenv("LOCKSTOCK_FSYNC");
-    unsetenv("LOCKSTOCK_CONFIG");
+    unsetenv("LOCKSTOCKD_CONFIG");
     return 0;
 }
 
@@ -186,13 +186,13 @@ TEST(a_value_has_no_comment)
 TEST(a_variable_may_name_the_file)
 {
     write_file("in-flight = 7\n");
-    setenv("LOCKSTOCK_CONFIG", path, 1);
+    setenv("LOCKSTOCKD_CONFIG", path, 1);
     expect_ok("");
     assert_int_equal(config.in_flight, 7);
-    setenv("LOCKSTOCK_CONFIG", "/nonexistent", 1);
+    setenv("LOCKSTOCKD_CONFIG", "/nonexistent", 1);
     expect_ok("--config FILE");
     expect_invalid("--check-config", "/nonexistent: No such file");
-    setenv("LOCKSTOCK_CONFIG", "", 1);
+    setenv("LOCKSTOCKD_CONFIG", "", 1);
     expect_ok("");
 }
 

@@ -63,7 +63,11 @@ TEST(another_mark_is_a_loss)
     static const char text[] = "all data of the primary with slot 0 was lost, noticed at 2";
     assert_memory_equal(told, text, sizeof text - 1);
     asked_expect(&asked, "mark_layout ls:{meta}: 3");
+    asked_fail(&asked, LKS_RESOURCE_EXHAUSTED);
+    loss_look(watch); /* tries again */
+    asked_expect(&asked, "mark_layout ls:{meta}: 3");
     asked_answer(&asked, "OK");
+    asked_answer(&asked, "OK second");
     answers("OK second", 1);
     assert_int_equal(asked.answered, asked.n);
     assert_int_equal(loss_found(watch), 1);

@@ -7,7 +7,7 @@ import { server } from "../testing.js";
 const [BUYERS, ITEMS, KILLS] = process.env.LOCKSTOCK_SOAK ? [2000, 100, 5] : [200, 20, 2];
 
 async function withServer(scene) {
-  const fake = await server();
+  const fake = await server({ args: ["--fsync", "everysec"] });
   const ls = connect(fake.url, { timeoutMs: 30_000 });
   try {
     await scene(ls, fake);

@@ -39,8 +39,8 @@ class Server:
     def start(self) -> None:
         """Starts the server and returns when it is ready. Raises RuntimeError with its output."""
         self._process = subprocess.Popen(
-            [str(self._program), "--listen", f"grpc://127.0.0.1:{self._port}", "--store",
-             f"embedded:{self._directory.name}/data", "--fsync", "everysec", *self._arguments],
+            [str(self._program), "--listen", f"grpc://127.0.0.1:{self._port}", *self._arguments],
+            env={**os.environ, "LOCKSTOCK_STORE": f"embedded:{self._directory.name}/data", "LOCKSTOCK_FSYNC": "everysec"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         said: List[str] = []
         assert self._process.stdout is not None

@@ -348,7 +348,7 @@ class Calls(WithServer):
 
 class Away(unittest.TestCase):
     def test_a_call_without_an_id_was_not_sent_to_a_server_that_is_away(self):
-        with lockstock.testing.server() as server, lockstock.connect(server.url) as ls:
+        with lockstock.testing.server("--fsync", "always") as server, lockstock.connect(server.url) as ls:
             ls.stock.put("phone", 1)
             server.kill()
             request = stock_pb2.GetItemRequest(sku="phone")
