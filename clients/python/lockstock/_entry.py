@@ -139,7 +139,9 @@ class HeldEntry:
             return
         if not self._can_give_back():
             return
-        end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE, body=self._end.body, code=self._end.code)
+        end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE)
+        if self._request.HasField("once"):  # without it, nothing is stored
+            end.body, end.code = self._end.body, self._end.code
         if isinstance(error, GiveUp):
             end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=_once.cut(error.detail))
         detail = ""
