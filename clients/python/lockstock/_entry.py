@@ -81,7 +81,7 @@ class HeldEntry:
 
     def store(self, body: bytes, *, code: int = 0) -> None:
         """Sets the result for all later callers; a later call replaces it. If it is too large, leaving the block stores code -1,
-        which all later callers get, and raises OnceFailed."""
+        which all later callers get, and raises OnceFailed. A request without `once` stores nothing."""
         self._end = pb2.LeaveRequest(body=body, code=code)
 
     def _can_give_back(self) -> bool:
