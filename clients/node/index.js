@@ -1,7 +1,7 @@
 /** Locks that renew themselves, stock, calls that run once, limits and ids from lockstockd. index.d.ts describes the API. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { Caller, none, nowMs } from "./lib/calls.js";
+import { Caller, durationOf, none, nowMs, numberOf } from "./lib/calls.js";
 import { registry, requestOf, services } from "./lib/contract.js";
 import { CallError, EnterRefused, GiveUp, HoldEnded, LockBusy, LockLost, LockstockError, LockTimedOut, OnceDoubtful, OnceFailed, OnceInProgress,
   OnceMismatch, OnceSuperseded, SoldOut, StockRefused } from "./lib/errors.js";
@@ -104,11 +104,13 @@ class Client {
   async acquire(names, { leaseMs = 10000, waitMs = 0, group = "", shared = [], capacity, permits = 1, maxHoldMs, owner = this.owner,
     signal, ...rest } = {}) {
     none(rest);
+    leaseMs = numberOf(leaseMs);
+    const holdMs = durationOf("maxHoldMs", maxHoldMs ?? Infinity);
     const mode = (name, kind) => ({ name, mode: kind });
     const targets = capacity ? [names].flat().map((name) => ({ name, mode: PERMIT, permits, capacity }))
       : [...[names].flat().map((name) => mode(name, EXCLUSIVE)), ...shared.map((name) => mode(name, SHARED))];
     if (targets.length === 0) throw new TypeError("names: must have at least one name");
-    const request = { group, targets, token: newId(), owner, leaseMs, waitMs };
+    const request = { group, targets, token: newId(), owner: owner ?? this.owner, leaseMs, waitMs };
     let sent = nowMs(), told;
     try {
       told = await this.caller.callTold(services.lock.acquire, requestOf(services.lock.acquire, request), { signal });
@@ -129,7 +131,7 @@ class Client {
       if (outcome("Renew", answer.results[0].outcome) !== "RENEWED") throw new LockLost(`${targets[0].name}: lost before it was granted`);
     }
     const lease = new Lease(this.keeper, { kind: "lock", what: `the lock ${targets.map(({ name }) => name).join(", ")}`,
-      request: renewal, leaseMs, sent, stopAt: maxHoldMs === undefined ? Infinity : sent + maxHoldMs });
+      request: renewal, leaseMs, sent, stopAt: sent + holdMs });
     lease.error = (reason) => new LockLost(reason);
     return new Held(this, request, lease, told.answer);
   }
@@ -161,6 +163,7 @@ class Client {
   once(scope, { key, leaseMs = 30000, retainMs = 86400000, waitMs = 0, fingerprint, encode = JSON.stringify, decode = JSON.parse,
     ...rest }, body) {
     none(rest);
+    leaseMs = numberOf(leaseMs);
     return async (...args) => {
       const request = { scope, key: keyOf(key(...args)), attemptToken: newId(), leaseMs, retainMs, waitMs,
         fingerprint: fingerprint ? Buffer.from(fingerprint(...args)) : new Uint8Array() };
@@ -222,14 +225,18 @@ class Client {
 
   /** Stores the result. Resolves to the error if a server refuses the result itself. */
   async complete({ scope, key }, { fence, lease }, value, body) {
+    const request = { scope, key, fence, body };
     try {
-      const answer = await this.calls.idempotency.complete({ scope, key, fence, body },
+      const answer = await this.calls.idempotency.complete(request,
         { timeoutMs: Math.max(lease.remainingMs, this.caller.timeoutMs), insist: true });
       if (outcome("Complete", answer.outcome) !== "STORED") throw superseded({ scope, key });
       return undefined;
     } catch (error) {
       if (isRefused(error)) return error;
-      if (!(error instanceof CallError)) throw error;
+      if (!(error instanceof CallError)) {
+        if (!(error instanceof OnceSuperseded)) this.keeper.insist({ service: "idempotency", name: "complete", request });
+        throw error;
+      }
       throw new OnceDoubtful(`${scope}/${key}: no server confirmed its result: ${error.message}`, { applied: "MAYBE", result: value, cause: error });
     } finally {
       lease.end();
@@ -256,7 +263,8 @@ class Client {
 
   async enter(init, body, { encode = JSON.stringify, decode = JSON.parse, ...rest } = {}) {
     none(rest);
-    const request = { leaseMs: 30000, owner: this.owner, ...init, token: init.token || newId() };
+    const request = { ...init, leaseMs: numberOf(init.leaseMs ?? 30000), owner: init.owner ?? this.owner,
+      token: init.token || newId() };
     const { group, token, once, stock, locks, leaseMs } = request, parts = { group, token, once, stock, locks };
     const canGiveBack = Boolean(once || locks || stock?.holdMs), undo = { ...parts, kind: RETRYABLE };
     const giveBack = () => {
@@ -338,13 +346,14 @@ class Client {
   async limit(key, { policy, limit, periodMs, algorithm = "SLIDING_WINDOW", burst = 0, cost = 1, group = "", peek = false,
     requestId = "", ...rest }) {
     none(rest);
-    if (policy !== undefined && limit !== undefined) throw new TypeError("policy: must not be given together with limit");
-    if (policy === undefined && limit === undefined) throw new TypeError("policy: must be given, or limit and periodMs");
+    const named = policy !== undefined && policy !== null, counted = limit !== undefined && limit !== null;
+    if (named && counted) throw new TypeError("policy: must not be given together with limit");
+    if (!named && !counted) throw new TypeError("policy: must be given, or limit and periodMs");
     const number = registry.getEnum("lockstock.v1.Algorithm").values.find(({ localName }) => localName === algorithm)?.number;
     if (number === undefined) throw new TypeError(`algorithm: ${algorithm} is unknown`);
-    const spec = policy !== undefined ? { case: "policy", value: policy }
+    const spec = named ? { case: "policy", value: policy }
       : { case: "limit", value: { algorithm: number, limit, periodMs, burst } };
-    const answer = await this.calls.rateLimit.check({ group, rules: [{ key, spec }], cost, peek, requestId });
+    const answer = await this.calls.rateLimit.check({ group, rules: [{ key, spec }], cost: cost ?? 1, peek, requestId });
     const [rule] = answer.rules, what = outcome("Check", answer.outcome);
     return { allowed: what === "ALLOWED", banned: what === "BANNED", limit: Number(rule.limit), remaining: Number(rule.remaining),
       retryAfterMs: what === "ALLOWED" ? undefined : later(answer), replayed: answer.replayed };
@@ -352,6 +361,8 @@ class Client {
 
   async reserve(orderId, lines, { holdMs, keepMs = 0, buyer = "", group, ...rest }, body) {
     none(rest);
+    holdMs = numberOf(holdMs);
+    const keptMs = durationOf("keepMs", keepMs ?? 0);
     const request = { group: groupOf(group, lines), orderId, buyerId: buyer, lines: linesOf(lines), holdMs };
     const id = { group: request.group, orderId };
     const cancelLater = () => this.keeper.insist({ service: "stock", name: "cancel", request: id });
@@ -366,7 +377,7 @@ class Client {
       refuse(orderId, outcome("Reserve", answer.outcome), answer.lines);
     }
     const lease = new Lease(this.keeper, { kind: "hold", what: `the hold of order ${orderId}`, request: { ...id, holdMs },
-      leaseMs: holdMs, leftMs: Number(answer.holdMs), sent, stopAt: sent + keepMs });
+      leaseMs: holdMs, leftMs: Number(answer.holdMs), sent, stopAt: sent + keptMs });
     let open = true; // false once Confirm was tried: without an answer it may have sold the units
     const confirm = async ({ reacquire = false, ...unknown } = {}) => {
       none(unknown);
@@ -407,7 +418,7 @@ class Client {
 
   async close({ withinMs = 2000, ...rest } = {}) {
     none(rest);
-    await this.keeper.close(withinMs);
+    await this.keeper.close(durationOf("withinMs", withinMs ?? 2000));
     this.caller.close();
   }
 }

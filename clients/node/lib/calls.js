@@ -7,6 +7,7 @@ import { CallError } from "./errors.js";
 const RANK = { NO: 0, MAYBE: 1, YES: 2 };
 const TEMPORARY = new Set(["RESOURCE_EXHAUSTED", "INTERNAL", "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED"]);
 const TRY_MIN_MS = 20, TRY_MAX_MS = 1500, PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 640, CONNECT_MS = 200, WHY_MS = 200;
+const DEADLINE_MAX_MS = 30 * 86400000; // grpc-js throws outside of any promise for a deadline that is too far
 // By default the pause between two connection attempts of grpc-js grows to two minutes. A lease must outlive a restart
 // of the server.
 const CHANNEL_OPTIONS = {
@@ -81,7 +82,15 @@ function errorOf(error) {
 }
 
 function checkTimeout(ms) {
-  if (!(ms > 0)) throw new TypeError(`timeoutMs: must be more than 0, not ${ms}`);
+  if (typeof ms !== "number" || !(ms > 0)) throw new TypeError(`timeoutMs: must be a number above 0, not ${String(ms)}`);
+}
+/** A bigint as a number. Another value is returned unchanged: a request refuses it if it is wrong. */
+export const numberOf = (value) => typeof value === "bigint" ? Number(value) : value;
+/** A number of milliseconds that is in no request. */
+export function durationOf(what, ms) {
+  const found = numberOf(ms);
+  if (typeof found !== "number" || !(found >= 0)) throw new TypeError(`${what}: must be a number of milliseconds, not ${String(ms)}`);
+  return found;
 }
 
 const isSet = (message, [name, ...rest]) => rest.length === 0 ? Boolean(message[name])
@@ -174,7 +183,7 @@ export class Caller {
     return new Promise((done, failed) => {
       const cancel = () => call.cancel();
       const call = server.client.makeUnaryRequest(method.path, method.encode, method.decode, request, metadata,
-        { deadline: Date.now() + ms }, (error, answer) => {
+        { deadline: Date.now() + Math.min(ms, DEADLINE_MAX_MS) }, (error, answer) => {
           signal?.removeEventListener("abort", cancel);
           if (error) failed(errorOf(error));
           else done(answer);

@@ -69,8 +69,10 @@ function check(desc, value, path) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) throw new TypeError(`${path}: must be an object`);
   for (const [name, one] of Object.entries(value)) {
     if (name.startsWith("$")) continue;
+    const given = one !== undefined && one !== null;
     const at = path ? `${path}.${name}` : name;
     const oneof = desc.oneofs.find((group) => group.localName === name);
+    if (oneof && !given) continue;
     if (oneof) {
       const field = oneof.fields.find((member) => member.localName === one?.case);
       if (!field) throw new TypeError(`${at}.case: ${desc.name} has no field ${one?.case}`);
@@ -79,7 +81,7 @@ function check(desc, value, path) {
     }
     const field = desc.fields.find((member) => member.localName === name && !member.oneof);
     if (!field) throw new TypeError(`${at}: ${desc.name} has no such field`);
-    if (one === undefined) continue;
+    if (!given) continue;
     if (field.fieldKind !== "list") checkField(field, one, at);
     else if (!Array.isArray(one)) throw new TypeError(`${at}: must be an array`);
     else one.forEach((element, index) => checkField(field, element, `${at}[${index}]`));
@@ -96,7 +98,7 @@ function big(desc, init) {
   const made = { ...init };
   for (const field of desc.fields) {
     const value = made[field.localName];
-    if (value === undefined) continue;
+    if (value === undefined || value === null) continue;
     const one = (element) => field.message ? big(field.message, element)
       : typeof element === "number" && INT64.has(field.scalar) ? BigInt(element) : element;
     made[field.localName] = field.fieldKind === "list" ? value.map(one) : one(value);

@@ -17,7 +17,7 @@ export class LockLost extends LockstockError {
 export class OnceInProgress extends LockstockError {}
 export class OnceMismatch extends LockstockError {}
 export class OnceFailed extends LockstockError {
-  constructor(message, { detail }) {
+  constructor(message, { detail = "" } = {}) {
     super(message, { applied: "YES", detail });
   }
 }

@@ -3,6 +3,8 @@
 import { Worker } from "node:worker_threads";
 import { lostAt, nowMs } from "./calls.js";
 
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
 export class Lease {
   constructor(keeper, { kind, what, request, leaseMs, leftMs = leaseMs, sent, stopAt = Infinity }) {
     Object.assign(this, { keeper, what, id: keeper.next++, why: "its lease ended", ended: false, leaseMs });
@@ -75,7 +77,7 @@ export class Keeper {
     await Promise.race([new Promise((done) => {
       this.waiting.push(done);
       this.worker.postMessage({ ask: true });
-    }), new Promise((done) => (timer = setTimeout(done, ms)))]);
+    }), new Promise((done) => (timer = setTimeout(done, Math.min(ms, TIMER_MAX_MS))))]);
     clearTimeout(timer);
     await this.worker.terminate();
   }

@@ -2,6 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { Caller, isTemporary, lostAt, nowMs } from "./calls.js";
 import { requestOf, services } from "./contract.js";
+import { CallError } from "./errors.js";
 
 // WATCH_MS: the longest wait of a watch, in case the server hangs. WATCH_AFTER_MS: short locks are not watched, which
 // saves calls.
@@ -114,13 +115,19 @@ async function insist(calls) {
   for (const { service, name, request, needsFence } of calls) {
     if (needsFence && fence === undefined) break;
     const method = services[service][name];
+    let made;
+    try {
+      made = requestOf(method, needsFence ? { ...request, fence } : request);
+    } catch {
+      return; // nor could it be sent before
+    }
     for (let pause = PAUSE_MIN_MS; nowMs() < until; pause = Math.min(pause * 2, PAUSE_MAX_MS)) {
       try {
-        const answer = await caller.call(method, requestOf(method, needsFence ? { ...request, fence } : request), { timeoutMs: TRY_MS });
+        const answer = await caller.call(method, made, { timeoutMs: TRY_MS });
         fence = answer.outcome === 1 ? answer.fence : undefined;
         break;
       } catch (error) {
-        if (!isTemporary(error)) return;
+        if (error instanceof CallError && !isTemporary(error)) return; // another error is of the token, which may change
         await new Promise((done) => setTimeout(done, pause));
       }
     }

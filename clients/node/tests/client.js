@@ -1,7 +1,7 @@
 // Cases for Node only, and the scenes. LOCKSTOCKD is the path of lockstockd.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { connect, GiveUp, LockLost, SoldOut } from "../index.js";
+import { connect, GiveUp, LockLost, OnceFailed, SoldOut } from "../index.js";
 import { server } from "../testing.js";
 
 const [BUYERS, ITEMS, KILLS] = process.env.LOCKSTOCK_SOAK ? [2000, 100, 5] : [200, 20, 2];
@@ -155,15 +155,67 @@ test("wrong arguments are named, and nothing is sent", () => withServer(async (l
   await refused("names", () => ls.calls.lock.inspect({ name: "x" }).then(() => ls.acquire([])));
   await refused("targets.0..name", () => ls.acquire("\ud800x"));
   await refused("policy", () => ls.limit("k", { policy: "p", limit: 1, periodMs: 1 }));
+  await refused("policy", () => ls.limit("k", { policy: null }));
+  await refused("timeoutMs", () => ls.calls.lock.inspect({ name: "x" }, { timeoutMs: "5000" }));
+  await refused("maxHoldMs", () => ls.acquire("x", { maxHoldMs: "1000" }));
+  await refused("keepMs", () => ls.reserve("o", { phone: 1 }, { holdMs: 1000, keepMs: "60000" }, body));
+  await refused("withinMs", () => ls.close({ withinMs: "x" }));
   assert.equal((await ls.limit("k", { limit: 5, periodMs: 1000, cost: 50 })).retryAfterMs, undefined);
 }));
+
+test("durations may be bigints", () => withServer(async (ls) => {
+  await ls.lock("big", { leaseMs: 60_000n, maxHoldMs: 60_000n }, () => {});
+  assert.equal(await ls.once("big", { key: () => "k", leaseMs: 60_000n }, () => 1)(), 1);
+  await ls.stock.put("lamp", 1n, { group: "big" });
+  assert.equal(await ls.enter(entering("big", { leaseMs: 60_000n }), () => 2), 2);
+  await ls.stock.put("chair", 1n);
+  assert.equal(await ls.reserve("big", { chair: 1 }, { holdMs: 60_000n, keepMs: 60_000n }, () => 3), 3);
+}));
+
+test("null and undefined are not given", () => withServer(async (ls) => {
+  await ls.stock.put("phone", 1, { group: "g" });
+  await ls.stock.deduct("o", { phone: 1 }, { group: "g", buyer: null });
+  assert.equal((await ls.calls.lock.inspect({ name: "x", group: null })).holders.length, 0);
+  assert.ok((await ls.limit("k", { policy: null, limit: 5, periodMs: 1000, cost: null })).allowed);
+  await ls.lock("x", { maxHoldMs: null, owner: null }, () => {});
+  const of = (key, part) => ({ group: key, leaseMs: undefined, owner: undefined, once: null, ...part });
+  assert.equal(await ls.enter(of("locks", { locks: { targets: [{ name: "locks" }] } }), () => 1), 1);
+  await ls.stock.put("lamp", 1, { group: "hold" });
+  const stock = { orderId: "o", holdMs: 60_000, lines: [{ sku: "lamp", quantity: 1 }] };
+  assert.equal(await ls.enter(of("hold", { stock }), () => 2), 2);
+  assert.equal((await ls.stock.get("lamp", { group: "hold" })).sold, 1n);
+}));
+
+test("a result is stored later when the function for the token throws", () => withServer(async (ls, fake) => {
+  let token = "good";
+  const away = connect(fake.url, { token: async () => token ?? assert.fail("no token") });
+  const once = (end) => away.once("token", { key: () => String(end), leaseMs: 600_000 }, () => { token = end; return "ran"; });
+  for (const end of [undefined, "two\nlines"]) {
+    await assert.rejects(once(end)(), end ? TypeError : assert.AssertionError);
+    token = "good again";
+    await away.lock("next", {}, () => {}); // the thread gets the new token
+    const again = ls.once("token", { key: () => String(end), waitMs: 60_000 }, () => assert.fail("it runs again"));
+    assert.equal(await again(), "ran");
+  }
+  await away.close();
+}));
+
+test("the longest waits are no error", () => withServer(async (ls) => {
+  const timeoutMs = Number.MAX_SAFE_INTEGER;
+  assert.equal((await ls.calls.stock.putItem({ sku: "phone", onHand: 1 }, { timeoutMs })).item.available, 1n);
+  const far = connect("grpc://127.0.0.1:1", { timeoutMs: 100 });
+  await assert.rejects(far.acquire("x", { waitMs: 1 }), { reason: "server_unreachable" });
+  await far.close({ withinMs: Infinity });
+}));
+
+test("an error of this package can be made from a text", () => assert.equal(new OnceFailed("x").detail, ""));
 
 test("wrong options of a client are named, and no secret is told", async () => {
   const refused = (name, url, options) => assert.throws(() => connect(url, options), { name: "TypeError", message: new RegExp(`^${name}: `) });
   refused("tokn", "grpc://h:1", { tokn: "x" });
   for (const name of ["caFile", "serverName"]) refused(name, "grpcs://h:1,grpc://h:2", { [name]: "x" });
   refused("certificateFile", "grpcs://h:1", { certificateFile: "x" });
-  refused("timeoutMs", "grpc://h:1", { timeoutMs: 0 });
+  for (const timeoutMs of [0, "5000"]) refused("timeoutMs", "grpc://h:1", { timeoutMs });
   for (const url of [undefined, []]) refused("url", url);
   assert.throws(() => connect("grpc://h:1", { token: "one\ntwo" }), { message: "token: must be one line of ASCII" });
   const ls = connect("grpc://127.0.0.1:1", { token: "of a file\n", timeoutMs: 100 });

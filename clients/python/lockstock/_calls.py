@@ -4,6 +4,7 @@ The logic of this package is written once, as coroutines. A Link either waits in
 suspends; `Caller.run` runs a coroutine over a link of the second kind."""
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import secrets
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Coroutine, Dict, Optional, Protocol, Tuple, TypeVar
 
 import grpc
+import grpc.aio
 
 from lockstock import _status_pb2 as status_pb2
 from lockstock._target import Target, check_timeout
@@ -153,6 +155,12 @@ def _unreachable(target: Target, why: str) -> CallError:
     return CallError(f"no server can be reached: {names}", code="UNAVAILABLE", applied="NO", reason="server_unreachable")
 
 
+def _is_cancelling() -> bool:
+    """Whether somebody cancelled this task. Before Python 3.11 this is unknown: True."""
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is None or cancelling() > 0
+
+
 class Caller:
     """Makes calls over a link. With a blocking link, any thread may use it."""
 
@@ -177,23 +185,34 @@ class Caller:
         tries = _Tries(method, request, timeout, insist)
         error: Optional[CallError] = None
         while True:
-            if self.closed:
-                raise CallError("the client is closed", code="CANCELLED", applied=tries.applied)
-            server = await self.link.choose(tries.left())
-            if server is None:
-                error = error or _unreachable(self.target, await self.link.why())
-                error.applied = tries.applied
-                raise error
+            self._check_open(tries.applied)
             try:
+                server = await self.link.choose(tries.left())
+                self._check_open(tries.applied)
+                if server is None:
+                    error = error or _unreachable(self.target, await self.link.why())
+                    error.applied = tries.applied
+                    raise error
                 return await self.link.send(server, method, tries.request, tries.seconds()), tries.applied != "NO"
             except grpc.RpcError as rpc_error:
                 error = error_of(rpc_error)
+            except (ValueError, grpc.aio.UsageError):  # of grpcio, for a closed channel: nothing was sent
+                self._check_open(tries.applied)
+                raise
+            except asyncio.CancelledError:
+                if self.closed and not _is_cancelling():  # close() cancelled the call, and nobody this task
+                    self._check_open("MAYBE")
+                raise
             if error.reason in ("connection_lost", "deadline_exceeded") or error.code == "UNAVAILABLE":
                 self.link.fails(server)
             pause = tries.failed(error)
             if pause is None:
                 raise error
             await self.link.pause(pause)
+
+    def _check_open(self, applied: str) -> None:
+        if self.closed:
+            raise CallError("the client is closed", code="CANCELLED", applied=applied)
 
     @staticmethod
     def run(coroutine: Coroutine[Any, Any, T]) -> T:

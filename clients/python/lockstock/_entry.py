@@ -81,7 +81,7 @@ class HeldEntry:
 
     def store(self, body: bytes, *, code: int = 0) -> None:
         """Sets the result for all later callers; a later call replaces it. If it is too large, leaving the block stores code -1,
-        which all later callers get, and raises OnceFailed."""
+        which all later callers get, and raises OnceFailed. A request without `once` stores nothing."""
         self._end = pb2.LeaveRequest(body=body, code=code)
 
     def _can_give_back(self) -> bool:
@@ -139,7 +139,9 @@ class HeldEntry:
             return
         if not self._can_give_back():
             return
-        end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE, body=self._end.body, code=self._end.code)
+        end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE)
+        if self._request.HasField("once"):  # without it, nothing is stored
+            end.body, end.code = self._end.body, self._end.code
         if isinstance(error, GiveUp):
             end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_FINAL, detail=_once.cut(error.detail))
         detail = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 import grpc
 import grpc.aio
@@ -71,6 +71,7 @@ class ThreadLink(_Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target, grpc.insecure_channel, grpc.secure_channel)
         self._changed = threading.Condition()
+        self._closed = False
 
     def _watch(self, server: _Server) -> None:
         """Connects and follows the state: calls are sent only over a connection, so that unsent calls are known to be unsent."""
@@ -99,7 +100,7 @@ class ThreadLink(_Servers):
     def _wait(self, within: float) -> Optional[_Server]:
         until = now() + within
         with self._changed:
-            while self.look() is None and now() < until:
+            while not self._closed and self.look() is None and now() < until:
                 self._changed.wait(min(until - now(), WATCH_AGAIN_S))
             return self.connected()
 
@@ -122,6 +123,9 @@ class ThreadLink(_Servers):
         return ""
 
     def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         for server in self.servers:
             server.channel.close()
 
@@ -132,6 +136,8 @@ class AsyncLink(_Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target, grpc.aio.insecure_channel,
                          lambda address, credentials, options: grpc.aio.secure_channel(address, credentials, options))
+        self._closed = False
+        self._changes: Set[Any] = set()  # what _wait waits for
 
     async def choose(self, within: float) -> Optional[_Server]:
         server = self.servers[self.current]
@@ -142,13 +148,14 @@ class AsyncLink(_Servers):
         except asyncio.TimeoutError:
             return None
 
-    async def _wait(self) -> _Server:
-        while True:
+    async def _wait(self) -> Optional[_Server]:
+        while not self._closed:
             changes: List[Any] = []
             for server in self.servers:
                 state = server.channel.get_state(try_to_connect=True)
                 server.ready = state == grpc.ChannelConnectivity.READY
                 changes.append(asyncio.ensure_future(server.channel.wait_for_state_change(state)))
+            self._changes.update(changes)
             found = self.connected()
             try:
                 if found is None:
@@ -156,8 +163,10 @@ class AsyncLink(_Servers):
             finally:
                 for change in changes:
                     change.cancel()
+                self._changes.difference_update(changes)
             if found is not None:
                 return found
+        return None
 
     async def send(self, server: _Server, method: Method, request: Any, timeout: float) -> Any:
         return await server.method(method)(request, timeout=timeout, metadata=self.target.metadata())
@@ -173,5 +182,8 @@ class AsyncLink(_Servers):
         return ""
 
     async def close(self) -> None:
+        self._closed = True
+        for change in self._changes:
+            change.cancel()
         for server in self.servers:
             await server.channel.close()

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import inspect
 import json
+import operator
 import secrets
 import uuid
 from contextvars import ContextVar
@@ -147,7 +148,7 @@ async def complete(core: Core, running: Attempt, options: OnceOptions, value: An
     """Stores the result, and returns what later callers get. A result that cannot be stored is a final failure: the function
     has run, and must not run again."""
     try:
-        body = options.encode(value)
+        body = bytes_of(options.encode(value))
         request = pb2.CompleteRequest(scope=running.request.scope, key=running.request.key, fence=running.fence, body=body)
     except Exception as error:
         await fail(core, running, GiveUp(not_stored(error)), value)
@@ -199,13 +200,22 @@ async def fail(core: Core, running: Attempt, error: BaseException, value: Any = 
 
 def key_of(value: Any) -> str:
     """The key as text. Of another type, different calls could have the same text, or equal ones different texts."""
-    if not isinstance(value, (str, int, uuid.UUID)) or isinstance(value, bool):
+    if isinstance(value, str):
+        return str.__str__(value)  # str() of an Enum is the name of its member
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"key: must be a str, an int or a UUID, not {type(value).__name__}")
-    return str(int(value) if isinstance(value, int) else value)
+    return str(int(operator.index(value)))
+
+
+def bytes_of(value: Any) -> Any:
+    """A bytearray or a memoryview as bytes. Another value is returned unchanged."""
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 
 
 def request_of(options: OnceOptions, args: Any, kwargs: Any) -> Any:
-    fingerprint = options.fingerprint(*args, **kwargs) if options.fingerprint else b""
+    fingerprint = bytes_of(options.fingerprint(*args, **kwargs)) if options.fingerprint else b""
     if not isinstance(fingerprint, (str, bytes)):
         raise TypeError(f"fingerprint: must be a str or bytes, not {type(fingerprint).__name__}")
     return pb2.BeginRequest(scope=options.scope, key=key_of(options.key(*args, **kwargs)), attempt_token=secrets.token_hex(16),
@@ -248,6 +258,10 @@ def wrap(core: Core, options: OnceOptions, function: F) -> F:
         try:
             with running_in(found):
                 value = function(*args, **kwargs)
+            if inspect.isawaitable(value):
+                if inspect.iscoroutine(value):
+                    value.close()
+                raise TypeError("once: the function must not return an awaitable; lockstock.aio takes async functions")
         except BaseException as error:
             core.caller.run(fail(core, found, error))
             raise
@@ -257,9 +271,6 @@ def wrap(core: Core, options: OnceOptions, function: F) -> F:
 
 def wrap_async(core: Core, options: OnceOptions, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """The function for asyncio."""
-    if not is_async(function):
-        raise TypeError("once: must be an async function")
-
     @functools.wraps(function)
     async def once(*args: Any, **kwargs: Any) -> Any:
         request = request_of(options, args, kwargs)
@@ -268,7 +279,9 @@ def wrap_async(core: Core, options: OnceOptions, function: Callable[..., Awaitab
             return stored(options, request, found)
         try:
             with running_in(found):
-                value = await function(*args, **kwargs)
+                value: Any = function(*args, **kwargs)
+                if inspect.isawaitable(value):
+                    value = await value
         except BaseException as error:
             await fail(core, found, error)
             raise

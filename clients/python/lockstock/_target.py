@@ -50,7 +50,7 @@ def check_timeout(seconds: float) -> None:
 
 def _word(what: str, value: Optional[str]) -> str:
     """A value of the metadata. The message does not have it: it may be secret."""
-    if not isinstance(value or "", str):
+    if value is not None and not isinstance(value, str):
         raise TypeError(f"{what}: must be a str, not {type(value).__name__}")
     value = (value or "").strip()
     if not re.fullmatch("[ -~]*", value):

@@ -62,7 +62,7 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation, _entry.AsyncEn
     def once(self, scope: str, *, key: Callable[..., _once.Key], lease: float = 30.0, retain: float = 86400.0, wait: float = 0.0,
              fingerprint: Optional[Callable[..., Union[str, bytes]]] = None, encode: Callable[[Any], bytes] = encode_json,
              decode: Callable[[bytes], Any] = decode_json) -> Callable[[F], F]:
-        """As lockstock.Client.once, of an async function."""
+        """As lockstock.Client.once. If the function returns an awaitable, the result is what that gives."""
         options = _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
         return lambda function: _once.wrap_async(self._core, options, function)  # type: ignore[return-value]
 

@@ -87,8 +87,8 @@ class OnceSuperseded(Error):
 
 
 class OnceDoubtful(Error):
-    """The function ran, but no server confirmed that its result is stored. `result` is its return value. The next caller
-    may run the function again."""
+    """The function ran, but no server confirmed that its result, or its failure, is stored. `result` is its return value.
+    The next caller may run the function again."""
 
     def __init__(self, message: str, *, result: object) -> None:
         super().__init__(message, applied="MAYBE")

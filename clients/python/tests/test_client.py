@@ -1,8 +1,12 @@
 """Cases for Python only: fork, asyncio, `with`; and the flash sale. LOCKSTOCKD is the path of lockstockd; PYTHONPATH has the package."""
 import asyncio
+import enum
+import functools
 import os
 import signal
+import socket
 import threading
+import time
 import unittest
 from concurrent import futures
 
@@ -120,6 +124,8 @@ class Locks(WithServer):
         refused("grpc://h:1", timeout=float("inf"))
         self.assertRaisesRegex(ValueError, "^timeout: ", self.ls.calls.id.next, id_pb2.NextRequest(), timeout=0)
         refused("grpc://h:1", namespace="a\nb")
+        for token in (b"", 0, False):
+            self.assertRaisesRegex(TypeError, "^token: ", lockstock.connect, "grpc://h:1", token=token)
 
     def test_a_secret_token_is_in_no_message(self):
         with self.assertRaises(ValueError) as told:
@@ -133,6 +139,19 @@ class Locks(WithServer):
         with self.assertRaises(lockstock.CallError) as told:
             self.ls.ids()
         self.assertEqual((told.exception.code, told.exception.applied), ("CANCELLED", "NO"))
+
+    def test_a_call_that_waits_to_connect_says_that_its_client_is_closed(self):
+        away = socket.socket()
+        self.addCleanup(away.close)
+        away.bind(("127.0.0.1", 0))
+        ls = lockstock.connect(f"grpc://127.0.0.1:{away.getsockname()[1]}", timeout=LIMIT_S)
+        with futures.ThreadPoolExecutor(1) as pool:
+            told = pool.submit(ls.ids)
+            time.sleep(0.3)
+            ls.close()
+            error = told.exception(LIMIT_S / 2)
+        self.assertIsInstance(error, lockstock.CallError)
+        self.assertEqual((error.code, error.applied), ("CANCELLED", "NO"))
 
     def test_never_is_no_time_to_try_again(self):
         self.assertIsNone(self.ls.limit("never", limit=5, period=1, cost=50).retry_after)
@@ -148,8 +167,19 @@ class Once(WithServer):
         for key in (None, True, 1.5, b"k", {"a": 1}):
             self.assertRaisesRegex(TypeError, "^key: ", once, key)
         self.assertEqual([once(7), once("7")], [7, 7])
+        text = enum.Enum("Text", {"ONE": "one"}, type=str)
+        number = enum.IntEnum("Number", {"EIGHT": 8})
+        index = type("Index", (), {"__index__": lambda index: 8})
+        self.assertEqual([once("one"), once(text.ONE), once(8), once(number.EIGHT), once(index())], ["one", "one"] + [8] * 3)
         nothing = self.ls.once("keys", key=lambda: "f", fingerprint=lambda: None)(lambda: 1)
         self.assertRaisesRegex(TypeError, "^fingerprint: ", nothing)
+
+    def test_bytes_may_be_a_bytearray_or_a_memoryview(self):
+        for of in (bytes, bytearray, lambda text: memoryview(bytes(text))):
+            once = self.ls.once("bytes", key=lambda: "k", fingerprint=lambda: of(b"f"), encode=lambda result: of(b"r"), decode=bytes)
+            self.assertEqual(once(lambda: 1)(), b"r")
+            fresh = self.ls.once("bytes", key=lambda: repr(of), encode=lambda result: of(b"r"), decode=bytes)
+            self.assertEqual(fresh(lambda: 1)(), b"r")
 
     def test_a_result_that_cannot_be_stored_ends_the_key(self):
         for name, encode in (("large", lambda result: b"x" * 300000), ("text", lambda result: "x"), ("none", lambda result: 1 / 0)):
@@ -178,9 +208,15 @@ class Once(WithServer):
 
         async def scene():
             async with lockstock.aio.connect(self.server.url) as ls:
-                self.assertRaisesRegex(TypeError, "async", ls.once("s", key=lambda: "k"), lambda: 1)
+                called = functools.partial(type("Called", (), {"__call__": lambda called: function()})())
+                for key, one in enumerate((function, lambda: function(), called, lambda: 1)):
+                    once = ls.once("kinds", key=lambda: key)(one)
+                    self.assertEqual([await once(), await once()], [1, 1])
         asyncio.run(scene())
         self.assertRaisesRegex(TypeError, "async", self.ls.once("s", key=lambda: "k"), function)
+        once = self.ls.once("s", key=lambda: "k", wait=LIMIT_S)
+        self.assertRaisesRegex(TypeError, "awaitable", once(lambda: function()))
+        self.assertEqual(once(lambda: 1)(), 1)  # the key has not ended
 
 
 class Entries(WithServer):
@@ -234,6 +270,11 @@ class Entries(WithServer):
         with self.ls.enter(self.request("large")) as again:
             self.assertEqual(again.result.code, -1)
         self.assertEqual(self.ls.stock.get("lamp", group="large").sold, 1)
+
+    def test_an_entry_without_once_stores_nothing(self):
+        request = guard_pb2.EnterRequest(group="only", locks=guard_pb2.GuardLocks(targets=[lock_pb2.Target(name="only")]))
+        with self.ls.enter(request) as entry:
+            entry.store(b"x" * 300000)
 
     def test_a_lock_that_is_taken_away_and_a_hold_that_ends(self):
         self.ls.stock.put("lamp", 1, group="ended")
@@ -296,6 +337,24 @@ class InAsyncio(WithServer):
             await asyncio.gather(task, return_exceptions=True)
             self.server.thaw()
             self.wait_for(lambda: self.holders("a-released") == 0)
+        self.run_with(scene)
+
+    def test_a_call_says_that_its_client_is_closed(self):
+        async def scene(ls):
+            away = socket.socket()
+            self.addCleanup(away.close)
+            away.bind(("127.0.0.1", 0))
+            connecting = lockstock.aio.connect(f"grpc://127.0.0.1:{away.getsockname()[1]}", timeout=LIMIT_S)
+            waiting = lockstock.aio.connect(self.server.url, timeout=LIMIT_S)
+            async with ls.lock("a-closed", lease=60):
+                calls = [asyncio.ensure_future(call) for call in (connecting.ids(), waiting.lock("a-closed", wait=LIMIT_S).acquire())]
+                while self.ls.calls.lock.inspect(lock_pb2.InspectRequest(name="a-closed")).waiters == 0:
+                    await asyncio.sleep(0.02)
+                await connecting.close()
+                await waiting.close(0.1)
+                errors = await asyncio.gather(*calls, return_exceptions=True)
+            self.assertEqual([(type(error), error.code, error.applied) for error in errors],
+                             [(lockstock.CallError, "CANCELLED", "NO"), (lockstock.CallError, "CANCELLED", "MAYBE")])
         self.run_with(scene)
 
     def test_once_and_the_ledger(self):
