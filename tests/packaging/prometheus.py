@@ -78,5 +78,6 @@ with Server(sys.argv[1], listen="http://127.0.0.1:0") as server:
 
         wait_until(has_read_all)
         server.process.terminate()
+        server.process.wait(60)  # a second signal at its end would end it at once
         wait_until(lambda: query(port, 'up{job="lockstock"}') == [0])
 print("Prometheus read the server")
