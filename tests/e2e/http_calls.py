@@ -409,3 +409,4 @@ with Server(sys.argv[1], "--allow-origin", "https://shop.example", listen="http:
     status, fields, body = c.answer()
     expect("stopped", (status, json.loads(body)["reason"], fields["connection"]), (503, "shutting_down", "close"))
     expect("idle", idle.is_closed(), True)
+    server.process.wait(60)
