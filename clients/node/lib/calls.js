@@ -18,7 +18,8 @@ const CHANNEL_OPTIONS = {
 export const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
 /** When a lease counts as lost, in ns: a tenth (1 s at most) before it can have ended. */
 export const lostAt = (sentMs, leftMs) => BigInt(Math.round((sentMs + leftMs - Math.min(leftMs / 10, 1000)) * 1e6));
-export const isTemporary = (error) => error.code === "UNAVAILABLE" || TEMPORARY.has(error.code);
+/** Whether a later try may succeed, because the refusal depends on the state of the server, not on the request. */
+export const isTemporary = (error) => error.code === "UNAVAILABLE" || (TEMPORARY.has(error.code) && error.reason !== "too_large");
 /** Throws TypeError for options that nobody takes: `const { known, ...rest } = options; none(rest);`. */
 export function none(rest) {
   for (const name of Object.keys(rest)) throw new TypeError(`${name}: there is no such option`);
@@ -218,7 +219,7 @@ export class Caller {
       this.throwAborted(signal, "MAYBE");
       const lost = error.code === "UNAVAILABLE" || error.reason === "deadline_exceeded";
       if (lost) this.fails(server);
-      const again = (lost && (error.applied === "NO" || repeats)) || (insist && error.applied === "NO" && TEMPORARY.has(error.code) && error.reason !== "too_large");
+      const again = (lost && (error.applied === "NO" || repeats)) || (insist && error.applied === "NO" && isTemporary(error));
       if (RANK[error.applied] < RANK[applied]) error.applied = applied;
       applied = error.applied;
       if (applied !== "NO" && method.firstTry) request[method.firstTry] = false;

@@ -95,11 +95,18 @@ class Link(Protocol):
     """Connections to the servers of a target. `choose` returns a connected one, or None after `within` seconds. `why`
     returns why the last server is not connected; "" when unknown."""
 
+    closed: bool
+
     async def choose(self, within: float) -> Any: ...
     async def send(self, server: Any, method: Method, request: Any, timeout: float) -> Any: ...
     async def pause(self, seconds: float) -> None: ...
     async def why(self) -> str: ...
     def fails(self, server: Any) -> None: ...
+
+
+def is_temporary(error: CallError) -> bool:
+    """Whether a later try may succeed, because the refusal depends on the state of the server, not on the request."""
+    return error.code == "UNAVAILABLE" or (error.code in TEMPORARY and error.reason != "too_large")
 
 
 class _Tries:
@@ -132,7 +139,7 @@ class _Tries:
         """The pause before the next try; None: the call has failed, with error.applied for all tries together."""
         again = error.code == "UNAVAILABLE" or error.reason == "deadline_exceeded"
         again = again and (error.applied == "NO" or self.repeats)
-        again = again or (self.insist and error.applied == "NO" and error.code in TEMPORARY and error.reason != "too_large")
+        again = again or (self.insist and error.applied == "NO" and is_temporary(error))
         if RANK[error.applied] < RANK[self.applied]:
             error.applied = self.applied
         self.applied = error.applied
@@ -167,7 +174,6 @@ class Caller:
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
         self.link = link
-        self.closed = False
 
     async def call(self, method: Method, request: Any, timeout: Optional[float] = None, insist: bool = False) -> Any:
         """The answer, or CallError. timeout: in seconds; None: the target's, and the request's wait_ms in addition."""
@@ -200,7 +206,7 @@ class Caller:
                 self._check_open(tries.applied)
                 raise
             except asyncio.CancelledError:
-                if self.closed and not _is_cancelling():  # close() cancelled the call, and nobody this task
+                if self.link.closed and not _is_cancelling():  # close() cancelled the call, and nobody this task
                     self._check_open("MAYBE")
                 raise
             if error.reason in ("connection_lost", "deadline_exceeded") or error.code == "UNAVAILABLE":
@@ -211,7 +217,7 @@ class Caller:
             await self.link.pause(pause)
 
     def _check_open(self, applied: str) -> None:
-        if self.closed:
+        if self.link.closed:
             raise CallError("the client is closed", code="CANCELLED", applied=applied)
 
     @staticmethod

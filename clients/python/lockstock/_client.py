@@ -91,7 +91,6 @@ class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
     def close(self, within: float = 2.0) -> None:
         """Waits at most `within` seconds for background calls that give something back. Held locks end with their leases."""
         self._core.keeper.close(within)
-        self._core.caller.closed = True
         self._link.close()
 
     def __enter__(self) -> "Client":
@@ -106,6 +105,7 @@ def connect(urls: Union[str, Sequence[str]], *, token: Token = None, namespace: 
             server_name: Optional[str] = None) -> Client:
     """A client of one server, or of several on one store: "grpc://a:7701,b:7701". It connects with the first call.
 
-    token: a bearer token, or a function that returns one and is called for each try; white space around it is ignored. timeout: of a call, in seconds, without
-    its wait. Files are PEM, for grpcs:// only. Raises ValueError for arguments that it cannot use, OSError for a file."""
+    token: a bearer token, or a function that returns one and is called for each try; white space around it is ignored.
+    timeout: of a call, in seconds, without its wait. Files are PEM, for grpcs:// only. Raises ValueError for arguments that
+    it cannot use, OSError for a file."""
     return Client(Target(urls, token, namespace, timeout, owner, ca_file, certificate_file, key_file, server_name))

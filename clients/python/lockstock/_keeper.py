@@ -14,7 +14,7 @@ from typing import Any, Callable, Deque, List, Optional, Tuple
 
 import grpc
 
-from lockstock._calls import TEMPORARY, Method, error_of, methods_of, now
+from lockstock._calls import Method, error_of, is_temporary, methods_of, now
 from lockstock._links import ThreadLink
 from lockstock.errors import CallError
 from lockstock.v1 import lock_pb2
@@ -84,7 +84,7 @@ class Chore(Task):
 
     def failed(self, error: CallError) -> None:
         super().failed(error)
-        if error.code != "UNAVAILABLE" and error.code not in TEMPORARY:
+        if not is_temporary(error):
             self.call = None
 
     def wakes(self) -> Optional[float]:
@@ -153,7 +153,7 @@ class Watch(Task):
 
     def failed(self, error: CallError) -> None:
         # An older server, or a token without the right to read, always refuses.
-        self.refused = error.code != "UNAVAILABLE" and error.code not in TEMPORARY
+        self.refused = not is_temporary(error)
         self.due = now() + max(WATCH_FAILED_S, error.retry_after or 0)
 
     def wakes(self) -> Optional[float]:

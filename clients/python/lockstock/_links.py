@@ -51,6 +51,7 @@ class _Servers:
         self.servers = [_Server(secure(address, target.credentials(), target.options) if tls
                                 else insecure(address, target.options)) for address, tls in target.addresses]
         self.current = 0
+        self.closed = False
 
     def connected(self) -> Optional[_Server]:
         for at in range(len(self.servers)):
@@ -71,7 +72,6 @@ class ThreadLink(_Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target, grpc.insecure_channel, grpc.secure_channel)
         self._changed = threading.Condition()
-        self._closed = False
 
     def _watch(self, server: _Server) -> None:
         """Connects and follows the state: calls are sent only over a connection, so that unsent calls are known to be unsent."""
@@ -100,7 +100,7 @@ class ThreadLink(_Servers):
     def _wait(self, within: float) -> Optional[_Server]:
         until = now() + within
         with self._changed:
-            while not self._closed and self.look() is None and now() < until:
+            while not self.closed and self.look() is None and now() < until:
                 self._changed.wait(min(until - now(), WATCH_AGAIN_S))
             return self.connected()
 
@@ -124,7 +124,7 @@ class ThreadLink(_Servers):
 
     def close(self) -> None:
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
         for server in self.servers:
             server.channel.close()
@@ -136,7 +136,6 @@ class AsyncLink(_Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target, grpc.aio.insecure_channel,
                          lambda address, credentials, options: grpc.aio.secure_channel(address, credentials, options))
-        self._closed = False
         self._changes: Set[Any] = set()  # what _wait waits for
 
     async def choose(self, within: float) -> Optional[_Server]:
@@ -149,7 +148,7 @@ class AsyncLink(_Servers):
             return None
 
     async def _wait(self) -> Optional[_Server]:
-        while not self._closed:
+        while not self.closed:
             changes: List[Any] = []
             for server in self.servers:
                 state = server.channel.get_state(try_to_connect=True)
@@ -182,7 +181,7 @@ class AsyncLink(_Servers):
         return ""
 
     async def close(self) -> None:
-        self._closed = True
+        self.closed = True
         for change in self._changes:
             change.cancel()
         for server in self.servers:

@@ -89,7 +89,6 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation, _entry.AsyncEn
     async def close(self, within: float = 2.0) -> None:
         """As lockstock.Client.close."""
         await asyncio.get_running_loop().run_in_executor(None, self._core.keeper.close, within)
-        self._core.caller.closed = True
         self._kept.close()
         await self._link.close()
 
